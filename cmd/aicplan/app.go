@@ -39,7 +39,8 @@ type app struct {
 	sensitive      []string          // names of the root module's sensitive variables
 	code           int               // exit code of a command that returned no error
 	kinds          []runtimes.Kind
-	set            *stages.Set // nil before a command needs it
+	set            *stages.Set       // nil before a command needs it
+	opened         *checkpoint.Store // nil before a command needs it
 	provided       []io.Closer
 	goesOn         bool                          // continue if the reader of the output has exited
 	diagnosed      func([]config.DiagJSON) error // prints diagnostics for programs; nil if the output is for people
@@ -55,13 +56,12 @@ func (a *app) stages() *stages.Set {
 	return a.set
 }
 
-// provideStore returns the state folder, opened for reading, as an argument of a command's Run.
-func (a *app) provideStore() (*checkpoint.Store, error) {
-	store, err := a.open(true)
-	if err == nil {
-		a.provided = append(a.provided, store)
+// store returns the state folder of the command. It is opened for reading, unless the command has opened it.
+func (a *app) store() (*checkpoint.Store, error) {
+	if a.opened != nil {
+		return a.opened, nil
 	}
-	return store, err
+	return a.open(true)
 }
 
 // close closes the arguments of the command, the last one first.
@@ -209,7 +209,11 @@ func (a *app) open(readOnly bool, label ...string) (*checkpoint.Store, error) {
 		said[line] = true
 	}
 
-	return checkpoint.Open(a.global.StateDir, opts)
+	store, err := checkpoint.Open(a.global.StateDir, opts)
+	if err == nil {
+		a.opened, a.provided = store, append(a.provided, store)
+	}
+	return store, err
 }
 
 // reading returns the options for opening a state folder. All commands use the same check for damaged
@@ -219,11 +223,17 @@ func reading(readOnly bool) checkpoint.Options {
 }
 
 // plan loads a plan and builds it.
-func (a *app) plan(ctx context.Context, f planFlags, opts plan.Options, store *checkpoint.Store) (*plan.Plan, error) {
+func (a *app) plan(ctx context.Context, f planFlags, opts plan.Options) (*plan.Plan, error) {
+	store, err := a.store()
+	if err != nil {
+		return nil, err
+	}
+
 	cfg, err := a.load(f)
 	if err != nil {
 		return nil, err
 	}
+
 	opts.Progress = a.planProgress()
 	p, diags := plan.Build(ctx, cfg, store, opts)
 	opts.Progress.Close()
@@ -232,7 +242,12 @@ func (a *app) plan(ctx context.Context, f planFlags, opts plan.Options, store *c
 
 // planStage plans the stage at an address and what it needs. With cases, the plan examines the stage's single cases
 // even if a checkpoint exists.
-func (a *app) planStage(f planFlags, address string, cases bool, store *checkpoint.Store) (*plan.Stage, error) {
+func (a *app) planStage(f planFlags, address string, cases bool) (*plan.Stage, error) {
+	store, err := a.store()
+	if err != nil {
+		return nil, err
+	}
+
 	cfg, err := a.load(f)
 	if err != nil {
 		return nil, err

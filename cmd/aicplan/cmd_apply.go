@@ -84,7 +84,6 @@ func (c *applyCmd) Run(a *app) error {
 		return err
 	}
 
-	defer store.Close()
 	ctx := context.Background()
 	if !c.DryRun {
 		ctx = runtimes.Reaching(ctx)
@@ -95,7 +94,7 @@ func (c *applyCmd) Run(a *app) error {
 		return err
 	}
 
-	p, err := a.plan(ctx, c.planFlags, opts, store)
+	p, err := a.plan(ctx, c.planFlags, opts)
 	if err != nil {
 		return err
 	}
@@ -142,7 +141,7 @@ func (c *applyCmd) Run(a *app) error {
 	}
 
 	lock, err := a.lockFor(store, func(lock *checkpoint.RunLock) error {
-		if p, err = a.planAgain(ctx, p, store, before); err != nil {
+		if p, err = a.planAgain(ctx, p, before); err != nil {
 			return err
 		}
 		return lock.Claim(p.Uses())
@@ -159,7 +158,7 @@ func (c *applyCmd) Run(a *app) error {
 	defer cancel()
 	a.stages().LockDevices(&runtimes.Locks{Me: fileutil.Self(a.commandLine(), "", time.Now()),
 		Timeout: a.global.LockTimeout})
-	res, err := c.apply(ctx, a, p, store, lock, stop, guards)
+	res, err := c.apply(ctx, a, p, lock, stop, guards)
 	if err != nil {
 		return err
 	}
@@ -194,20 +193,20 @@ func latestRun(store *checkpoint.Store) (string, error) {
 
 // planAgain makes the plan again if its basis has changed or is damaged. The caller has the lock, so no
 // other process writes. before is the latest run at the time of the first plan.
-func (a *app) planAgain(ctx context.Context, p *plan.Plan, store *checkpoint.Store, before string) (*plan.Plan, error) {
+func (a *app) planAgain(ctx context.Context, p *plan.Plan, before string) (*plan.Plan, error) {
 	again := func() error {
 		var diags hcl.Diagnostics
-		p, diags = plan.Build(ctx, p.Config, store, p.Options)
+		p, diags = plan.Build(ctx, p.Config, p.Store, p.Options)
 		return a.report(p.Config, diags)
 	}
 
-	now, err := latestRun(store)
+	now, err := latestRun(p.Store)
 	if err != nil {
 		return p, err
 	}
 
-	if now != before || store.Stale() {
-		store.Forget()
+	if now != before || p.Store.Stale() {
+		p.Store.Forget()
 		if err := again(); err != nil {
 			return p, err
 		}
@@ -256,14 +255,14 @@ func more(n int) string {
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, store *checkpoint.Store, lock *checkpoint.RunLock,
+func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, lock *checkpoint.RunLock,
 	stop <-chan struct{}, guards []*run.StageResult) (*run.Applied, error) {
 	done := map[string]*stage.Outcome{}
 	for _, g := range guards {
 		done[g.Address] = g.Outcome
 	}
 
-	r, err := store.NewRun()
+	r, err := p.Store.NewRun()
 	if err != nil {
 		return nil, err
 	}

@@ -139,7 +139,6 @@ func (c *ckptGcCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	defer store.Close()
 
 	if !c.DryRun {
 		lock, err := a.lock(store)

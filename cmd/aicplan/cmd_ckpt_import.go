@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 
-	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
 	"aicplan/stages/collect"
 	"aicplan/stages/importer"
@@ -35,8 +34,7 @@ func (c *ckptImportCmd) Run(a *app) error {
 		return err
 	}
 
-	defer store.Close()
-	m, err := c.measurement(a, store)
+	m, err := c.measurement(a)
 	if err != nil {
 		return err
 	}
@@ -65,12 +63,7 @@ func (c *ckptImportCmd) Run(a *app) error {
 			return fmt.Errorf("%s: %w", f, err)
 		}
 
-		s := seeded{File: f, SeedReport: rep}
-		for _, d := range set.Drift {
-			s.Drift = append(s.Drift, d.String())
-		}
-
-		out = append(out, s)
+		out = append(out, seeded{f, set.Notes(), rep})
 	}
 
 	if c.JSON {
@@ -86,8 +79,8 @@ func (c *ckptImportCmd) Run(a *app) error {
 }
 
 // measurement plans the stage and returns how it measures.
-func (c *ckptImportCmd) measurement(a *app, store *checkpoint.Store) (*collect.Measurement, error) {
-	s, err := a.planStage(c.planFlags, c.Address, true, store)
+func (c *ckptImportCmd) measurement(a *app) (*collect.Measurement, error) {
+	s, err := a.planStage(c.planFlags, c.Address, true)
 	if err != nil {
 		return nil, err
 	}

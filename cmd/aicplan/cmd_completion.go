@@ -153,14 +153,9 @@ func (a *app) addresses(node *kong.Node, args []string) []string {
 	quiet := *a
 	quiet.stderr = io.Discard
 	defer quiet.close()
-	store, err := quiet.provideStore()
-	if err != nil {
-		return nil
-	}
-
 	var out []string
 	if len(args) > 0 && node.Positional[0].Name == "path" {
-		p, err := quiet.plan(context.Background(), planFlags{Path: args[0]}, plan.Options{}, store)
+		p, err := quiet.plan(context.Background(), planFlags{Path: args[0]}, plan.Options{})
 		if err != nil {
 			return nil
 		}
@@ -168,6 +163,11 @@ func (a *app) addresses(node *kong.Node, args []string) []string {
 			out = append(out, s.Address())
 		}
 		return out
+	}
+
+	store, err := quiet.store()
+	if err != nil {
+		return nil
 	}
 
 	records, err := store.Stages()

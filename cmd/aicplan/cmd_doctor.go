@@ -72,13 +72,8 @@ func withoutGPU() string {
 
 // preflight runs the preflight stages of the plan on this machine.
 func (c *doctorCmd) preflight(a *app) error {
-	store, err := a.provideStore()
-	if err != nil {
-		return err
-	}
-
 	p, err := a.plan(context.Background(), planFlags{Path: c.Path, Var: c.Var, VarFile: c.VarFile},
-		plan.Options{OutDir: c.OutDir}, store)
+		plan.Options{OutDir: c.OutDir})
 	if err != nil {
 		return err
 	}

@@ -70,12 +70,7 @@ func (c *describeCmd) Run(a *app) error {
 		return c.eval(a)
 	}
 
-	store, err := a.provideStore()
-	if err != nil {
-		return err
-	}
-
-	p, err := a.plan(context.Background(), c.planFlags, plan.Options{}, store)
+	p, err := a.plan(context.Background(), c.planFlags, plan.Options{})
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"runtime/debug"
 
-	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
@@ -29,7 +28,7 @@ type planCmd struct {
 const planMemory = 200 << 20
 
 // Run prints what apply would do. It takes no lock and writes only the file of --out.
-func (c *planCmd) Run(a *app, store *checkpoint.Store) error {
+func (c *planCmd) Run(a *app) error {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(planMemory)
 	}
@@ -46,7 +45,7 @@ func (c *planCmd) Run(a *app, store *checkpoint.Store) error {
 	ctx := context.Background()
 	opts := c.options()
 	opts.Price, opts.GPUs, opts.OutDir = c.Price, c.Gpus, c.OutDir
-	p, err := a.plan(ctx, c.planFlags, opts, store)
+	p, err := a.plan(ctx, c.planFlags, opts)
 	if err != nil {
 		return err
 	}
@@ -60,7 +59,7 @@ func (c *planCmd) Run(a *app, store *checkpoint.Store) error {
 	sum := plan.Summarize(p)
 	switch {
 	case c.Diff != "":
-		err = a.planDiff(ctx, p, c, store)
+		err = a.planDiff(ctx, p, c)
 	case c.JSON:
 		err = a.json(sum)
 	default:

@@ -58,8 +58,8 @@ type published struct {
 }
 
 // Run publishes the exports that have ended.
-func (c *publishCmd) Run(a *app, store *checkpoint.Store) error {
-	p, err := a.plan(context.Background(), c.planFlags, plan.Options{OutDir: c.OutDir}, store)
+func (c *publishCmd) Run(a *app) error {
+	p, err := a.plan(context.Background(), c.planFlags, plan.Options{OutDir: c.OutDir})
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func (c *showCmd) Run(a *app) error {
 		return a.viewSummary(s.Summary, false)
 	}
 
-	store, err := a.provideStore()
+	store, err := a.store()
 	if err != nil {
 		return err
 	}
@@ -243,8 +243,8 @@ type casesCmd struct {
 }
 
 // Run prints the cases of a grid.
-func (c *casesCmd) Run(a *app, store *checkpoint.Store) error {
-	s, err := a.planStage(c.planFlags, c.Address, false, store)
+func (c *casesCmd) Run(a *app) error {
+	s, err := a.planStage(c.planFlags, c.Address, false)
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func (c *taskCmd) measure(a *app, order *executors.Order, task *executors.Task,
 	all := a.stages()
 	defer all.Close()
 	p, err := a.plan(context.Background(), planFlags{Path: order.Path, Var: order.Vars, VarFile: order.VarFiles},
-		plan.Options{Stage: order.Options, Targets: []string{order.Stage}, OutDir: order.OutDir}, store)
+		plan.Options{Stage: order.Options, Targets: []string{order.Stage}, OutDir: order.OutDir})
 
 	if err != nil {
 		return fail("the plan cannot be made on this node: %v", err)

@@ -42,7 +42,7 @@ func (c *validateCmd) Run(a *app) error {
 	cfg, diags := config.Load(a.loadOptions(c.planFlags))
 	stageCount := 0
 	if !diags.HasErrors() {
-		store, err := a.provideStore()
+		store, err := a.store()
 		if err != nil {
 			return err
 		}

@@ -64,7 +64,7 @@ func mainWith(kinds []runtimes.Kind, args []string, stdin io.Reader, stdout, std
 		kong.Writers(stdout, stderr), kong.UsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 80}),
 		kong.Help(app.help), kong.PostBuild(describeFlags), kong.ValueFormatter(withDefault), kong.Bind(app),
-		kong.BindSingletonProvider(app.provideStore),
+		kong.BindSingletonProvider(app.store),
 		kong.Exit(func(code int) { panic(exitPanic(code)) }))
 
 	if err != nil {

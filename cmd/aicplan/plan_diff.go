@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"strings"
 
-	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/sink/base/textutil"
 )
 
 // planDiff prints which cases p adds and removes compared with another plan.
-func (a *app) planDiff(ctx context.Context, p *plan.Plan, c *planCmd, store *checkpoint.Store) error {
+func (a *app) planDiff(ctx context.Context, p *plan.Plan, c *planCmd) error {
 	var old plan.CaseSets
 	if plan.IsSaved(c.Diff) {
 		saved, err := plan.Open(c.Diff)
@@ -31,7 +30,7 @@ func (a *app) planDiff(ctx context.Context, p *plan.Plan, c *planCmd, store *che
 			return err
 		}
 
-		q, diags := plan.Build(ctx, cfg, store, opts)
+		q, diags := plan.Build(ctx, cfg, p.Store, opts)
 		if err := a.report(cfg, diags); err != nil {
 			return err
 		}

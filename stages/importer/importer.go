@@ -124,19 +124,15 @@ func (c *Config) Plan(_ context.Context, pc *stage.PlanContext) (*stage.Plan, hc
 		return nil, stage.ErrorAt(pc.Range, "Import failed", "%v", err)
 	}
 
-	p := &stage.Plan{
+	return &stage.Plan{
 		Action: stage.ActionReuse,
 		Reason: fmt.Sprintf("%s of %s", textutil.Some(int(set.Data.Table.NumRows()), "row"),
 			textutil.Some(len(set.Files), "file")),
 		KeyExtra: set.digests(),
 		Data:     set.Data,
 		Private:  set,
-	}
-	for _, d := range set.Drift {
-		p.Notes = append(p.Notes, d.String())
-	}
-
-	return p, nil
+		Notes:    set.Notes(),
+	}, nil
 }
 
 // Run passes the rows on and reports what was mapped.
@@ -151,11 +147,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	check := stage.CheckResult{Name: "drift", Severity: "warn", Result: "pass",
 		Message: "no difference from the description of the tables, in " + textutil.Some(len(set.Files), "file")}
 
-	var lines []string
-	for _, d := range set.Drift {
-		lines = append(lines, d.String())
-	}
-
+	lines := set.Notes()
 	if len(lines) > 0 {
 		check.Result = "warn"
 		check.Message = textutil.Some(len(lines), "difference") + " from the description of the table, mapped or kept"

@@ -55,6 +55,15 @@ type Set struct {
 	Drift []Drift
 }
 
+// Notes returns the differences as text.
+func (s *Set) Notes() []string {
+	var out []string
+	for _, d := range s.Drift {
+		out = append(out, d.String())
+	}
+	return out
+}
+
 // Load reads a file, or the files of one table below a folder, as one dataset.
 func Load(path string, o Options) (*Set, error) {
 	entries, err := choose(path, o)

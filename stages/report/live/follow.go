@@ -2,6 +2,7 @@ package live
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,7 +105,7 @@ func (f *Follower) read() error {
 		}
 	}
 
-	f.state.settle()
+	slices.SortStableFunc(f.state.Failures, func(a, b *Failure) int { return cmp.Compare(b.Count, a.Count) })
 	return nil
 }
 

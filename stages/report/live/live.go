@@ -4,8 +4,6 @@
 package live
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"aicplan/engine/stage"
@@ -255,9 +253,4 @@ func thin[T any](in []T) []T {
 		out = append(out, in[i])
 	}
 	return append(out, in[half:]...)
-}
-
-// settle sorts failures by their number of cases, the most first.
-func (s *State) settle() {
-	slices.SortStableFunc(s.Failures, func(a, b *Failure) int { return cmp.Compare(b.Count, a.Count) })
 }
