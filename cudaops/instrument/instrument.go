@@ -274,8 +274,8 @@ const shortMargin = 150
 func (in *Instrument) trims(least int64) (any bool) {
 	for _, m := range in.members {
 		if m.parked && !m.trimmed && m.ready.Kept >= least {
-			m.trimmed, m.parked, any = true, false, true
-			_ = m.request(command{What: "trim"})
+			m.trimmed, any = true, true
+			m.resume(command{What: "trim"})
 		}
 	}
 	return any
@@ -305,10 +305,13 @@ type member struct {
 	parked bool // it waits for a command
 	// trimmed is set once it has given back its memory, until its next case.
 	trimmed bool
-	alone   bool // it prepares a case that has the device to itself
-	ready   status
-	seen    time.Time // when ready came
-	offers  []*offer  // whose result it has not received; the last one is innermost
+	// sent are the commands that end a wait. A status that the worker sent before the last of them came says
+	// nothing: the worker is not waiting.
+	sent   int
+	alone  bool // it prepares a case that has the device to itself
+	ready  status
+	seen   time.Time // when ready came
+	offers []*offer  // whose result it has not received; the last one is innermost
 
 	children int // of a worker: processes of its case that are there
 	replies  chan reply
@@ -398,9 +401,15 @@ func (m *member) request(c command) error {
 // next has the worker begin its next case. Alone is set if no other case has memory of the
 // device until it is prepared.
 func (m *member) next(alone bool) {
-	m.parked, m.trimmed, m.alone = false, false, alone
-	// A broken pipe ends the worker.
-	_ = m.request(command{What: "next", Alone: alone, Cold: coldMargin * longest / 1e3})
+	m.trimmed, m.alone = false, alone
+	m.resume(command{What: "next", Alone: alone, Cold: coldMargin * longest / 1e3})
+}
+
+// resume sends a command that ends the worker's wait.
+func (m *member) resume(c command) {
+	m.parked = false
+	m.sent++
+	_ = m.request(c) // a broken pipe ends the worker
 }
 
 // release sends the results of cases to the worker.
@@ -413,8 +422,7 @@ func (m *member) release(ended []*offer) {
 		c.Ended = append(c.Ended, end{o.Handle, o.Later, o.columns, o.failure})
 	}
 	m.offers = slices.DeleteFunc(m.offers, func(o *offer) bool { return slices.Contains(ended, o) })
-	m.parked = false
-	_ = m.request(c)
+	m.resume(c)
 }
 
 // measurer is the end of a worker's pipe.
@@ -452,8 +460,8 @@ func (r *measurer) Receive(line []byte) (waits bool, err error) {
 		m.offers = append(m.offers, &offer{prepared: msg.prepared, m: m})
 		return false, nil
 	case "ready":
-		m.ready, m.seen, m.parked = msg.status, time.Now(), true
-		return true, nil
+		m.ready, m.seen, m.parked = msg.status, time.Now(), msg.Commands == m.sent
+		return m.parked, nil
 	case "reply":
 		select {
 		case m.replies <- msg.reply:
@@ -523,16 +531,17 @@ type prepared struct {
 
 // status is what a worker that waits reports.
 type status struct {
-	Free    int64  `json:"free"`    // bytes of the device
-	Total   int64  `json:"total"`   // bytes of the device; 0 if unknown
-	Kept    int64  `json:"kept"`    // bytes that it keeps for further tensors
-	Waiting int    `json:"waiting"` // cases that it has not begun
-	NextOp  string `json:"next_op"`
-	Going   bool   `json:"going"`   // the call at work waits to prepare one more
-	CallOp  string `json:"call_op"` // its op
-	Closed  string `json:"closed"`  // why it can begin none now
-	Short   int64  `json:"short"`   // bytes that were not enough for the next one; 0 if not tried
-	UUID    string `json:"uuid"`
+	Free     int64  `json:"free"`    // bytes of the device
+	Total    int64  `json:"total"`   // bytes of the device; 0 if unknown
+	Kept     int64  `json:"kept"`    // bytes that it keeps for further tensors
+	Waiting  int    `json:"waiting"` // cases that it has not begun
+	NextOp   string `json:"next_op"`
+	Going    bool   `json:"going"`   // the call at work waits to prepare one more
+	CallOp   string `json:"call_op"` // its op
+	Closed   string `json:"closed"`  // why it can begin none now
+	Short    int64  `json:"short"`   // bytes that were not enough for the next one; 0 if not tried
+	UUID     string `json:"uuid"`
+	Commands int    `json:"commands"` // that ended its waits so far
 }
 
 // reply answers a command.

@@ -35,6 +35,7 @@ class Offers:
         self._targets, self._failures, self._last = {}, {}, 0
         self._results = {}  # (columns, error) of offers that have ended
         self._going = False  # the call at work prepares its next target once it may
+        self._resumed = 0  # waits that a command has ended
         self._cuda = None  # of the targets
         self.relay = ""  # address at which forked processes report
         self._pid = os.getpid()
@@ -121,11 +122,14 @@ class Offers:
         self._send(
             what="ready", free=free, total=total, kept=kept, waiting=len(cases), next_op=cases[0]["op"] if cases else "",
             closed=self.closed, short=cases[0].get("short", 0) if cases else 0, uuid=self.uuid, going=self._going, call_op=self.op,
+            commands=self._resumed,
         )
         while True:
             command = self._command(cases)
             if command is None:
                 return None
+            if command["what"] in ("done", "trim", "next"):
+                self._resumed += 1
             if command["what"] == "done":
                 for end in command["ended"]:
                     handle = end["handle"]
