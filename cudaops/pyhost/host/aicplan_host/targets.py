@@ -39,7 +39,8 @@ class CpuTarget:
 
 
 _GATED = 200  # launches that a device's queue holds for certain, with what is in them
-_LONG = 1e-3  # seconds above which the first execution gives the time, and launching a graph is hidden
+_LONG = 1e-3  # seconds above which the second execution gives the time, and launching a graph is hidden
+_LONGEST = 0.1  # seconds above which the first execution gives the time, if the host was not what took it
 _GATED_SECONDS = 0.01  # of the host, in which the gate stays closed
 _TURN = 1e-3  # seconds between the end of a burst and the first launch of the next one
 
@@ -82,8 +83,9 @@ class CudaTarget:
         in seconds."""
         _ = self.cuda.gate  # compiled here: nothing may come between a warm-up and its blocks
         with self._scope():
-            self.call()
-            estimate = self._timed(self.call, 1)
+            estimate = self._timed(self.call, 1, gated=False)  # it may compile and allocate
+            if estimate < _LONGEST or self.host_seconds > estimate / 2:
+                estimate = self._timed(self.call, 1)
             if estimate < _LONG:
                 estimate = self._timed(self.call, 2)
             if self.mode != "off":
@@ -100,16 +102,18 @@ class CudaTarget:
         with self._scope():
             return self.cuda.kernels(self.call)
 
-    def _timed(self, launch, n):
+    def _timed(self, launch, n, gated=True):
         gate, (start, end) = self.cuda.gate, self.cuda.events[:2]
         self.cuda.stream.synchronize()
         begin = time.perf_counter()
-        gate.close()
+        if gated:
+            gate.close()
         start.record()
         for _ in range(n):
             launch()
         end.record()
-        gate.open()
+        if gated:
+            gate.open()
         self.host_seconds = (time.perf_counter() - begin) / n
         end.synchronize()
         return start.elapsed_time(end) / 1e3 / n
