@@ -193,11 +193,18 @@ def collectors():
     def alone(device=None, kernel_func=None, **options):
         for _ in range(3):
             kernel_func()
-        n = max(1, min(64, int(1e-3 / max(timed(kernel_func, 1e-3, 0.5) / 1e3, 1e-6))))
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(n):
-                kernel_func()
+
+        def captured(n):
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                for _ in range(n):
+                    kernel_func()
+            return graph
+
+        graph = captured(1)
+        n = max(1, min(64, int(1e-3 / (timed(graph.replay, 2e-3, 0.5) / 1e3))))
+        if n > 1:
+            graph = captured(n)
         yield {"latency_ms": timed(graph.replay, 0.6, 0.4) / n, "power_stats": None, "throttled": False, "num_runs_executed": 6, "used_cuda_graph": True}
 
     @contextlib.contextmanager
@@ -273,7 +280,12 @@ def main():
             spread = [max(x, y) / min(x, y) for i in runs[0] for x, y in zip(runs[0][i], other.get(i, []))]
             print("max/min of two runs, p50 p95: " + percentiles(spread, 0.5, 0.95))
         if args.truth:
-            truth, _, _ = bench.upstream("alone", list(everything)[:: max(1, len(everything) // args.truth)])
+            # Small kernels of a graph are faster once another process has a context, as the workers of aicplan do.
+            other = "import sys, torch; torch.ones(8, device='cuda'); print(flush=True); sys.stdin.read()"
+            with subprocess.Popen([sys.executable, "-c", other], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as context:
+                context.stdout.readline()
+                truth, _, _ = bench.upstream("alone", list(everything)[:: max(1, len(everything) // args.truth)])
+                context.stdin.close()
             for name, rows in [("aicplan", runs[0]), ("collectors", own)]:
                 for above, least, most in (("above", 0.03, 1e9), ("below", 0, 0.03)):
                     over = [x / y for i, t in truth.items() for x, y in zip(rows.get(i, []), t) if least <= y < most]
