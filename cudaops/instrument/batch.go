@@ -95,11 +95,9 @@ func (o *offer) finish(r measure.Measured, err error) {
 	o.end(columns, nil)
 }
 
-// hotPass bounds a pass over the capped cases of a batch. Batches are as large as the
-// device's memory, and with few cases the session would visit each for so long that
-// a pass takes many seconds. Their like have heated the device, so the clock of the last
-// second is theirs however short the pass is.
-const hotPass = 400 * time.Millisecond
+// hotPass is how long a pass over capped cases of like power takes: with what heats the device before
+// two of them, it ends before the clock falls below that of the power cap.
+const hotPass = 280 * time.Millisecond
 
 // fullBatch is how many capped cases are visited in one pass if the device has memory
 // for them: each of them is heated for and visited as briefly as in a native session.

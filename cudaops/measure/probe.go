@@ -14,8 +14,9 @@ const (
 	// longProbe is an execution that heats the device too much for it.
 	longProbe = 8e-3
 	// longLook is an execution in which the device reaches its clock at the power cap. Longer ones are not
-	// probed, because a probe would take as long as a row.
-	longLook = 50e-3
+	// probed, because a probe would take as long as a row. Estimates of long cases can be twice too long,
+	// because other workers use the device as well.
+	longLook = 100e-3
 	// probeReady is the share of the ready clock that the device needs.
 	probeReady = 0.985
 	// droopFollows is how the clock at the cap follows that at once: of two cases
@@ -97,7 +98,7 @@ const (
 	// does not show whether the cap holds them after a while: torch's decode attention of 0.05 to 0.5 ms
 	// lost 11 to 22 % of its clock at a droop of 0.9, and products that are bound by memory lost nothing.
 	slowSeconds = 50e-6
-	slowShare   = 0.92
+	slowShare   = 0.905
 	learnPower  = 2.5
 	maxLooks    = 3
 )

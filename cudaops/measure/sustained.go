@@ -40,17 +40,14 @@ const (
 	hotVisit   = 13 * time.Millisecond
 	longVisit  = 200 * time.Millisecond // of a case that is almost alone
 	fewCases   = 96                     // from so many on a visit is hotVisit
-	boundVisit = 10 * time.Millisecond  // the least that Tuning.HotPass leaves a visit
-	fewVisit   = 40 * time.Millisecond  // the most
+	boundVisit = 9 * time.Millisecond   // the least that Tuning.HotPass leaves a visit
+	fewVisit   = 20 * time.Millisecond  // the most
 	heatVisit  = 2 * time.Millisecond   // the least before the passes, to know the time
-	// learnedHeat is Preheat with the hungrier half of a batch whose order was learned. Rows of 128 capped
-	// products of vLLM on an H200 were the same within 0.5 % (median) after 900 ms. settleHeat is that of
-	// a group after a hungrier one: after 150 ms, products that read weights were 5 % too slow.
-	learnedHeat = 500 * time.Millisecond
-	settleHeat  = 300 * time.Millisecond
-	restAfter   = 500 * time.Millisecond // the most, after a batch
-	batchGrace  = 60 * time.Millisecond
-	batchPoll   = 5 * time.Millisecond
+	windowHeat = 200 * time.Millisecond // Preheat of a window, see windows
+	windowRest = 100 * time.Millisecond
+	restAfter  = 500 * time.Millisecond // the most, after a batch
+	batchGrace = 60 * time.Millisecond
+	batchPoll  = 5 * time.Millisecond
 
 	// Smoothing over neighbours in the order: so many on both sides, weighted by how
 	// much of CapWatts they are away. Replayed over the visits of two H200s, 24 cases
@@ -135,35 +132,21 @@ func (s *Session) gather(more bool) bool {
 	return now-s.gatheredAt < batchGrace
 }
 
-// runBatch measures all open cases, which are capped ones. Cases whose order was learned
-// are measured in two groups: those that the cap holds at once, and the long ones that it
-// may hold after a while. The controller follows the mean power of a second, so cases of
-// one group would run too fast among those of the other.
+// runBatch measures all open cases, which are capped ones.
 func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 	s.hot, s.gathered = true, 0
-	groups := [][]*pending{slices.Clone(s.open)}
-	if s.learns() {
-		groups = [][]*pending{nil, nil}
-		for _, o := range s.open {
-			at := 1
-			if o.probed && (o.droops || s.load(o) >= capShare*s.Tuning.CapWatts) {
-				at = 0
-			}
-			groups[at] = append(groups[at], o)
+	if !s.learns() {
+		if err := s.runGroup(ctx, slices.Clone(s.open), HotLength(len(s.open)), stop); err != nil {
+			return err
 		}
 	}
-	for i, g := range groups {
-		if len(g) == 0 {
-			continue
-		}
-		length := HotLength(len(g))
-		if bound := s.Tuning.HotPass / time.Duration(len(g)); bound > 0 {
-			length = min(length, max(min(bound, fewVisit), boundVisit))
-		}
+	for i, g := range s.windows() {
 		if i > 0 {
-			length = hotVisit / 2
+			if err := s.Clock.Sleep(ctx, windowRest); err != nil {
+				return err
+			}
 		}
-		if err := s.runGroup(ctx, g, length, stop); err != nil {
+		if err := s.runGroup(ctx, g, min(max(s.Tuning.HotPass/time.Duration(len(g)), boundVisit), fewVisit), stop); err != nil {
 			return err
 		}
 	}
@@ -173,6 +156,45 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 	s.cool(s.Clock.Now())
 	s.heat = min(s.heat, s.Tuning.RecoverWatts*restAfter.Seconds())
 	return nil
+}
+
+// windows divides the open cases of a session that learns their order into groups of like power whose
+// passes take HotPass. The clock of an H200 is at the power cap 0.15 to 0.2 s after work began, and
+// stays there until 0.8 s, when a second controller lowers it by up to 15 % for 0.2 s. A rest of 0.1 s
+// starts that time anew. The long cases that the cap may hold after a while follow the others: the
+// controller acts on the mean power, so cases of one kind would run too fast among those of the other.
+func (s *Session) windows() (out [][]*pending) {
+	if !s.learns() {
+		return nil
+	}
+	kinds := [2][]*pending{}
+	for _, o := range s.open {
+		at := 1
+		if o.probed && (o.droops || s.load(o) >= capShare*s.Tuning.CapWatts) {
+			at = 0
+		}
+		kinds[at] = append(kinds[at], o)
+	}
+	for _, g := range kinds {
+		slices.SortStableFunc(g, func(a, b *pending) int { return cmp.Compare(s.rank(b), s.rank(a)) })
+		visit := func(o *pending) float64 {
+			return max(boundVisit.Seconds(), s.guess(o)*float64(max(o.job.Target.Quantum(), 1)))
+		}
+		total := 0.0
+		for _, o := range g {
+			total += visit(o)
+		}
+		each := total / max(math.Ceil(total/s.Tuning.HotPass.Seconds()), 1)
+		sum, end := 0.0, 0.0
+		for _, o := range g {
+			if sum >= end {
+				out, end = append(out, nil), end+each
+			}
+			sum += visit(o)
+			out[len(out)-1] = append(out[len(out)-1], o)
+		}
+	}
+	return out
 }
 
 // runGroup measures capped cases side by side, in visits of the given length.
@@ -187,8 +209,10 @@ func (s *Session) runGroup(ctx context.Context, batch []*pending, length time.Du
 		}
 		return nil
 	}
-	if err := s.preheat(ctx, batch, failed); err != nil {
-		return err
+	if len(batch) > 1 || s.guess(batch[0]) < longLook {
+		if err := s.preheat(ctx, batch, failed); err != nil {
+			return err
+		}
 	}
 	for _, o := range batch {
 		o.load = s.rank(o)
@@ -238,13 +262,10 @@ func (s *Session) preheat(ctx context.Context, batch []*pending, failed func(*pe
 	total := s.Tuning.Preheat
 	again := s.hotEnded > 0 && s.Clock.Now()-s.hotEnded < s.Tuning.Preheat/10
 	switch {
-	case again && s.learns():
-		total = settleHeat
+	case s.learns():
+		total = windowHeat
 	case again:
 		total = 0
-	case s.learns():
-		// The controller's mean is at the cap sooner if only the hungriest cases heat.
-		order, total = order[len(order)/2:], learnedHeat
 	}
 	began := s.Clock.Now()
 	for {

@@ -350,3 +350,50 @@ func TestLongExecutionsAreVisitedWithTheCappedOnes(t *testing.T) {
 		t.Errorf("%d visits of 0.3 s, %d of them alone", visits, cool)
 	}
 }
+
+// TestLearnedCasesRunInWindows: after a rest, few capped cases of like power heat the device and are visited
+// before a controller lowers the clock that acts on the mean power of a second.
+func TestLearnedCasesRunInWindows(t *testing.T) {
+	t.Parallel()
+	type window struct {
+		began, ended time.Duration
+		counted      map[any]int
+	}
+	var windows []*window
+	var last time.Duration
+	cases := hungry(160)
+	o := sustained(t, cases, 1, func(o *outcome, _ []*measuretest.GPUTarget, jobs []*measure.Job) {
+		o.gpu.FastWatts = 400
+		o.session.Level = o.gpu.MaxMHz
+		o.session.Tuning.HotPass = 280 * time.Millisecond
+		for _, j := range jobs {
+			j.Learn = true
+		}
+		o.session.Trace = func(v measure.Visit) {
+			if !v.Hot {
+				return
+			}
+			if len(windows) == 0 || v.At-last >= 100*time.Millisecond {
+				windows = append(windows, &window{began: v.At, counted: map[any]int{}})
+			}
+			w := windows[len(windows)-1]
+			if last = o.gpu.Clock.Now(); !v.Discarded {
+				w.counted[v.Job.Tag]++
+			}
+			w.ended = last
+		}
+	})
+	if len(windows) < 2 {
+		t.Fatalf("%d windows of %d cases", len(windows), len(cases))
+	}
+	for i, w := range windows {
+		if took := w.ended - w.began; took > 900*time.Millisecond {
+			t.Errorf("window %d took %v", i, took)
+		}
+		for tag, n := range w.counted {
+			if n != o.session.Settings.Passes {
+				t.Errorf("case %v was visited %d times in window %d", tag, n, i)
+			}
+		}
+	}
+}
