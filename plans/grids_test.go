@@ -169,9 +169,11 @@ func TestGridsFitTheirTables(t *testing.T) {
 					t.Errorf("%s: nothing says %s, and readers of %s need it", id, k, tab.Name)
 				}
 			}
-			for _, f := range spec.Filters() {
-				if len(f.Reason) < 10 {
-					t.Errorf("%s: filter %s gives no reason: %q", id, f.Label(), f.Reason)
+			for _, set := range spec.Sets {
+				for _, f := range set.Filters {
+					if len(f.Reason) < 10 {
+						t.Errorf("%s: filter %s gives no reason: %q", id, f.Label(), f.Reason)
+					}
 				}
 			}
 			checkWords(t, id, g.Spec(), func() *grid.Cases { c, _ := g.Cases(context.Background()); return c })
