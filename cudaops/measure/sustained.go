@@ -135,18 +135,21 @@ func (s *Session) gather(more bool) bool {
 // runBatch measures all open cases, which are capped ones.
 func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 	s.hot, s.gathered = true, 0
-	if !s.learns() {
-		if err := s.runGroup(ctx, slices.Clone(s.open), HotLength(len(s.open)), stop); err != nil {
-			return err
-		}
+	groups := [][]*pending{slices.Clone(s.open)}
+	if s.learns() {
+		groups = s.windows()
 	}
-	for i, g := range s.windows() {
+	for i, g := range groups {
 		if i > 0 {
 			if err := s.Clock.Sleep(ctx, windowRest); err != nil {
 				return err
 			}
 		}
-		if err := s.runGroup(ctx, g, min(max(s.Tuning.HotPass/time.Duration(len(g)), boundVisit), fewVisit), stop); err != nil {
+		length := HotLength(len(g))
+		if s.Tuning.HotPass > 0 {
+			length = min(length, max(s.Tuning.HotPass/time.Duration(len(g)), boundVisit), fewVisit)
+		}
+		if err := s.runGroup(ctx, g, length, stop); err != nil {
 			return err
 		}
 	}
@@ -164,9 +167,6 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 // starts that time anew. The long cases that the cap may hold after a while follow the others: the
 // controller acts on the mean power, so cases of one kind would run too fast among those of the other.
 func (s *Session) windows() (out [][]*pending) {
-	if !s.learns() {
-		return nil
-	}
 	kinds := [2][]*pending{}
 	for _, o := range s.open {
 		at := 1
@@ -209,7 +209,7 @@ func (s *Session) runGroup(ctx context.Context, batch []*pending, length time.Du
 		}
 		return nil
 	}
-	if len(batch) > 1 || s.guess(batch[0]) < longLook {
+	if !s.learns() || len(batch) > 1 || s.guess(batch[0]) < longLook { // a longer one heats the device itself
 		if err := s.preheat(ctx, batch, failed); err != nil {
 			return err
 		}
