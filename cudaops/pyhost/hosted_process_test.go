@@ -167,3 +167,76 @@ func TestHangingOpShowsWhereItIs(t *testing.T) {
 		t.Errorf("the log lacks the place where it hung:\n%s", c.log.String())
 	}
 }
+
+// A function may fork and let the child return, raise or exit: the child ends there, and takes nothing of the worker along.
+const forkingOps = `
+import os
+from collector.helper import log_perf
+
+def log(n, perf_filename, **more):
+    log_perf(item_list=[{"n": n, "latency": 1.0, **more}], op_name="x", kernel_source="y", perf_filename=perf_filename)
+
+def run(n, *, perf_filename, device="cuda:0"):
+    first = os.fork()
+    if first == 0:
+        log(n, perf_filename, by="first")
+        os._exit(0)
+    os.waitpid(first, 0)
+    child = os.fork()
+    if child == 0:
+        if n == 2:
+            raise ValueError("in the child")
+        if n == 3:
+            raise SystemExit(7)
+        return
+    log(n, perf_filename, by="worker", status=os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+def powered(*, perf_filename, device="cuda:0"):
+    log_perf(item_list=[{"latency": 1.0}], op_name="x", kernel_source="y", perf_filename=perf_filename,
+             power_stats={"power": 312.5, "power_limit": "700"})
+`
+
+const forkingFunction = `
+import os
+
+def forks(n, k, bench):
+    child = os.fork()
+    if child == 0 and n == 2:
+        raise ValueError("in the child")
+    if child == 0:
+        return {"latency": 9.0}
+    return {"latency": 1.0, "status": os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}
+`
+
+func TestForkedChildEndsWithTheFunctionOfItsCase(t *testing.T) {
+	t.Parallel()
+	root := writeTree(t, map[string]string{
+		"collector/helper.py": "", "collector/vllm/forking.py": forkingOps, "ops.py": forkingFunction,
+	})
+	bind := func(run string, args ...any) m {
+		return m{"module": "collector.vllm.forking", "run": run, "perf_filename": "x_perf.txt", "args": args}
+	}
+	c, hello := start(t, worker.Init{
+		Options: pyhost.Settings{CollectorRoot: root, Path: []string{root + "/ops.py"}}.Options(nil),
+		Ops:     raw(t, m{"hosted": bind("run", "n"), "powered": bind("powered"), "forks": m{}}),
+	})
+	if hello.Error != nil {
+		t.Fatalf("%+v", hello.Error)
+	}
+
+	for n, status := range map[int]float64{1: 0, 2: 1, 3: 7} {
+		rows := c.rows("hosted", m{"n": n}, nil)
+		if len(rows) != 2 || rows[0]["by"] != "worker" || rows[0]["status"] != status || rows[1]["by"] != "first" {
+			t.Errorf("n = %d: rows = %v", n, rows)
+		}
+	}
+	for n, status := range map[int]float64{1: 0, 2: 1} {
+		rows := c.rows("forks", m{"n": n}, []m{{"k": 1}, {"k": 2}})
+		if len(rows) != 2 || rows[0]["status"] != status || rows[1]["status"] != status {
+			t.Errorf("n = %d: rows = %v", n, rows)
+		}
+	}
+	if row := c.rows("powered", m{}, nil)[0]; row["power"] != 312.5 || row["power_limit"] != 700.0 {
+		t.Errorf("power that a collector has measured itself: %v", row)
+	}
+}

@@ -1,12 +1,15 @@
 """Messages to and from the engine: newline-delimited JSON over two descriptors."""
 
 import collections
+import contextlib
 import fcntl
 import json
 import os
 import resource
 import select
+import sys
 import threading
+import traceback
 
 from .errors import HostError, clip
 
@@ -58,6 +61,20 @@ class Channel:
     def owned(self):
         """False in a forked child, which has no part in the conversation."""
         return os.getpid() == self._pid
+
+    def end_forked(self):
+        """Ends a forked child that leaves the function of its case: what follows is the
+        worker's, such as removing the rows that other children have logged."""
+        if self.owned():
+            return
+        error = sys.exc_info()[1]
+        code = (error.code or 0) if isinstance(error, SystemExit) else int(error is not None)
+        if error is not None:
+            traceback.print_exc()
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 1)
 
     def read(self):
         """The next message for the worker's loop, or None when the engine has closed

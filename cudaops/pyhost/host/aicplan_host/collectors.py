@@ -258,7 +258,10 @@ class CollectorOp:
                         stack.enter_context(bench.cuda.caching())
                         stack.enter_context(bench.cuda.own_memory())
                     self._defaults.set()
-                    got = self._run(*args, **keywords)
+                    try:
+                        got = self._run(*args, **keywords)
+                    finally:
+                        host.channel.end_forked()
             except SystemExit as stop:
                 if stop.code != RESTART_CODE:
                     raise

@@ -100,14 +100,17 @@ class FunctionOp:
         ]
         if missing:
             raise HostError("op %s needs %s, which the case does not have" % (self.name, ", ".join(missing)))
-        got = self._fn(**kwargs)
-        if inspect.isgenerator(got):
-            got = self._yielded(got)
-        elif not isinstance(got, (dict, list, tuple, type(None))):
-            try:
-                got = list(got)
-            except TypeError:
-                raise HostError("%s returned a %s; an op returns a row or a list of rows" % (self.name, type(got).__name__)) from None
+        try:
+            got = self._fn(**kwargs)
+            if inspect.isgenerator(got):
+                got = self._yielded(got)
+            elif not isinstance(got, (dict, list, tuple, type(None))):
+                try:
+                    got = list(got)
+                except TypeError:
+                    raise HostError("%s returned a %s; an op returns a row or a list of rows" % (self.name, type(got).__name__)) from None
+        finally:
+            self.host.channel.end_forked()
         constants = self.binding.get("columns")
         if constants and got is not None:
             got = [dict(constants, **row) for row in ([got] if isinstance(got, dict) else got)]

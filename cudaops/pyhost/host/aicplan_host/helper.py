@@ -100,7 +100,7 @@ class HelperShim(types.ModuleType):
                 row = dict(stats, **row)
             for key in ("power", "power_limit"):
                 if power_stats and power_stats.get(key) is not None:
-                    row[key] = number(power_stats[key])
+                    row[key] = plain_value(key, power_stats[key])
             if framework or version or device_name:
                 row["logged_version"], row["logged_device"] = str(version), str(device_name)
             self._sink.add({str(k): v if isinstance(v, Form) else scalar(str(k), v) for k, v in row.items()}, perf_filename)

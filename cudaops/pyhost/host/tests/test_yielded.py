@@ -2,12 +2,14 @@
 
 import inspect
 import unittest
+from unittest import mock
 
 from aicplan_host.functions import FunctionOp
 
 
 def op_of(fn, **binding):
     op = FunctionOp.__new__(FunctionOp)
+    op.host = mock.Mock()
     op.name, op.binding, op._fn, op._params, op._open = "x", binding, fn, inspect.signature(fn).parameters, False
     return op
 
