@@ -91,7 +91,7 @@ grid "load" {
   axis "concurrency" { values = flatten([var.concurrency]) }
   axis "request_rate" { values = flatten([var.request_rate]) }
   axis "isl" { values = flatten([var.isl]) }
-  axis "osl" { values = flatten([var.osl]) }
+  axis "osl" { values = [for osl in flatten([var.osl]) : osl == 0 ? null : osl] }
 }
 
 collect "load" {

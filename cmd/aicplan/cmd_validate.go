@@ -53,6 +53,7 @@ func (c *validateCmd) Run(a *app) error {
 		if !diags.HasErrors() {
 			diags = append(diags, cfg.Unused()...)
 			diags = append(diags, emptyGrids(p, cfg.Modules()[0])...)
+			diags = append(diags, stageWarnings(p)...)
 		}
 	}
 
@@ -89,6 +90,18 @@ func emptyGrids(p *plan.Plan, path string) hcl.Diagnostics {
 			Severity: hcl.DiagWarning, Summary: "Grid without cases", Subject: s.Instance.Range.Ptr(),
 			Detail: fmt.Sprintf("The filters drop every combination (%s). aicplan why %s %s explains them.",
 				textutil.Count(s.Plan.Waterfall.Declared), path, s.Address())})
+	}
+	return diags
+}
+
+// stageWarnings returns what the stages of the plan warn about.
+func stageWarnings(p *plan.Plan) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	for _, s := range p.Stages {
+		for _, text := range s.Warnings {
+			diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: "Warning of " + s.Address(),
+				Subject: s.Instance.Range.Ptr(), Detail: text + "."})
+		}
 	}
 	return diags
 }

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -147,6 +148,23 @@ func (h *Host) block(name string) (map[string]any, error) {
 	return blocks[name], nil
 }
 
+// Check returns an error if the load of a case is invalid. It reads no file.
+func (h *Host) Check(c worker.Case) error {
+	find, err := h.search()
+	if err != nil {
+		return err
+	}
+
+	s, err := h.settings(c)
+	if err != nil {
+		return err
+	}
+	if find != nil {
+		s = find.at(s, find.Min)
+	}
+	return s.Settle()
+}
+
 // search returns the search of the collect, or nil.
 func (h *Host) search() (*Search, error) {
 	values, err := h.block("search")
@@ -165,6 +183,7 @@ func (h *Host) search() (*Search, error) {
 // later ones override earlier ones. They are not settled.
 func (h *Host) settings(c worker.Case) (Settings, error) {
 	s := DefaultSettings()
+	s.given = map[string]bool{}
 	if slices.Contains(openai.Endpoints(), c.Op) {
 		s.EndpointType = c.Op
 	}
@@ -231,11 +250,10 @@ func set(s *Settings, values map[string]any, who string) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if o := option(name); o == nil || (o.Secret || name == labels) && who != ofRuntime {
 			return fmt.Errorf(
-				"%s has %q, which is no setting of load; a column that only names a case belongs into the runtime's labels "+
-					"(settings: %s)",
+				"%s has %q, which is no setting of load.%s A column that only names a case belongs into the runtime's labels",
 				who,
 				name,
-				strings.Join(Names(), ", "),
+				cmp.Or(textutil.DidYouMean(name, Names()), " Settings are "+strings.Join(Names(), ", ")+"."),
 			)
 		}
 		if v, ok := values[name].(string); ok && name == "extra_inputs" {
@@ -251,6 +269,9 @@ func set(s *Settings, values map[string]any, who string) error {
 		return fmt.Errorf("%s: %w", who, err)
 	}
 
+	for name := range values {
+		s.given[name] = true
+	}
 	return nil
 }
 

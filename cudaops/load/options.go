@@ -32,6 +32,9 @@ type Option struct {
 	Positive, Share bool
 	Least, Most     int
 
+	// Needs is the option without which this one has no effect.
+	Needs string
+
 	// Runtime marks options of the runtime block; others belong to the load block.
 	Runtime bool
 
@@ -119,11 +122,21 @@ func DefaultSettings() Settings {
 	return s
 }
 
-// check returns an error if a value is not allowed by its option.
-func (s *Settings) check() error {
+// check returns an error if a value is not allowed by its option, has no effect, or is a 0 in before that a default
+// has replaced.
+func (s *Settings) check(before *Settings) error {
 	all := reflect.ValueOf(s)
 	for _, o := range options {
 		v := fieldOf(all, o.Name)
+		if s.given[o.Name] {
+			switch {
+			case o.Depends != "" && fieldOf(reflect.ValueOf(before), o.Name).IsZero() && !v.IsZero():
+				return fmt.Errorf("%s is 0; give it at least 1, or null for the default, %s", o.Name, o.Depends)
+			case o.Needs != "" && !s.given[o.Needs] && fieldOf(all, o.Needs).IsZero() &&
+				jsonOf(v.Interface()) != jsonOf(o.Default):
+				return fmt.Errorf("%s is set and %s is not; without it, %s has no effect", o.Name, o.Needs, o.Name)
+			}
+		}
 		switch v.Kind() {
 		case reflect.String:
 			text := v.String()
@@ -257,7 +270,7 @@ var options = []Option{
 		Flag: "--concurrency-ramp-duration"},
 	{Name: "request_rate", Default: 0, Flag: "--request-rate",
 		Doc: "requests per second; 0 sends the next request as soon as concurrency allows"},
-	{Name: "request_rate_ramp", Default: 0, Doc: "seconds in which the rate grows to its value",
+	{Name: "request_rate_ramp", Default: 0, Needs: "request_rate", Doc: "seconds in which the rate grows to its value",
 		Flag: "--request-rate-ramp-duration"},
 	{Name: "arrival", Default: workload.Poisson, OneOf: workload.Patterns(), Doc: "arrival process of a rate",
 		Flag: "--arrival-pattern"},
@@ -291,14 +304,17 @@ var options = []Option{
 	{Name: "osl", Default: 0, Most: workload.MaxTokens, Depends: "the server's choice",
 		Doc: "mean tokens requested for an output", Flag: "--output-tokens-mean"},
 	{Name: "osl_stddev", Default: 0, Doc: "standard deviation of osl", Flag: "--output-tokens-stddev"},
-	{Name: "entries", Default: 0, Depends: "one for every request",
-		Doc: "number of different conversations, reused if there are fewer than requests", Flag: "--num-dataset-entries"},
+	{Name: "entries", Default: 0,
+		Doc:  "number of different conversations, reused if there are fewer than requests; 0 is one for every request",
+		Flag: "--num-dataset-entries"},
 	{Name: "sampling", Default: SamplingSequential, OneOf: []string{SamplingSequential, SamplingShuffle},
 		Doc: "order of conversations", Flag: "--dataset-sampling-strategy", Always: true},
 	{Name: "prefix_length", Default: 0, Doc: "tokens of a shared text that starts conversations",
 		Flag: "--prefix-prompt-length"},
-	{Name: "prefix_pool", Default: 1, Doc: "number of such texts", Flag: "--prefix-prompt-pool-size"},
-	{Name: "turns", Default: 1, Doc: "mean number of turns of a conversation", Flag: "--conversation-turn-mean"},
+	{Name: "prefix_pool", Default: 1, Positive: true, Needs: "prefix_length", Doc: "number of such texts",
+		Flag: "--prefix-prompt-pool-size"},
+	{Name: "turns", Default: 1, Least: 1, Most: 1e6, Doc: "mean number of turns of a conversation",
+		Flag: "--conversation-turn-mean"},
 	{Name: "turns_stddev", Default: 0, Doc: "standard deviation of turns", Flag: "--conversation-turn-stddev"},
 	{Name: "turn_delay", Default: 0, Doc: "mean seconds between a response and the next turn",
 		Flag: "--conversation-turn-delay-mean", Scale: 1e3},
@@ -313,7 +329,7 @@ var options = []Option{
 		Doc:  "recorded trace of mooncake, BurstGPT, coding agents or OpenTelemetry; replaces prompts and arrivals",
 		Flag: "--input-file",
 	},
-	{Name: "trace_speed", Default: 1, Positive: true, Doc: "speedup of a trace's replay"},
+	{Name: "trace_speed", Default: 1, Needs: "trace", Positive: true, Doc: "speedup of a trace's replay"},
 	{
 		Name: "dataset",
 		Doc:  "file with prompts: text, CSV, Parquet, OpenAI messages or ShareGPT; replaces synthetic prompts",
@@ -321,13 +337,15 @@ var options = []Option{
 	},
 	{Name: "documents", Default: 0, Depends: "1 for embeddings and rerank",
 		Doc: "number of texts of a request, each with isl tokens"},
-	{Name: "query_length", Default: 32, Doc: "tokens of the query of rerank"},
+	{Name: "query_length", Default: 32, Positive: true, Doc: "tokens of the query of rerank"},
 	{Name: "images", Default: 0, Doc: "number of generated images of a chat request", Flag: "--image-batch-size"},
-	{Name: "image_width", Default: 512, Least: 1, Most: 8192, Doc: "pixels of an image", Flag: "--image-width-mean"},
-	{Name: "image_height", Default: 512, Least: 1, Most: 8192, Doc: "pixels of an image", Flag: "--image-height-mean"},
+	{Name: "image_width", Default: 512, Needs: "images", Least: 1, Most: 8192, Doc: "pixels of an image",
+		Flag: "--image-width-mean"},
+	{Name: "image_height", Default: 512, Needs: "images", Least: 1, Most: 8192, Doc: "pixels of an image",
+		Flag: "--image-height-mean"},
 	{Name: "cancel_share", Default: 0, Share: true, Doc: "share of requests that the client cancels",
 		Flag: "--request-cancellation-rate", Scale: 100},
-	{Name: "cancel_delay", Default: 0, Doc: "seconds after which they are cancelled",
+	{Name: "cancel_delay", Default: 0, Needs: "cancel_share", Doc: "seconds after which they are cancelled",
 		Flag: "--request-cancellation-delay"},
 	{Name: "slo", Doc: "limits of good requests by metric, such as { ttft = 200 }"},
 	{Name: "cache_reset", Default: ResetAuto, OneOf: []string{ResetAuto, ResetRequire, ResetNever},

@@ -15,7 +15,9 @@ func TestOptionsMatchFields(t *testing.T) {
 	t.Parallel()
 	var fields, declared []string
 	for f := range reflect.TypeFor[Settings]().Fields() {
-		fields = append(fields, f.Tag.Get("json"))
+		if f.IsExported() {
+			fields = append(fields, f.Tag.Get("json"))
+		}
 	}
 	for _, o := range PlanOptions() {
 		declared = append(declared, o.Name)

@@ -13,6 +13,7 @@ import (
 
 	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/base/textutil"
 )
 
 // Search is a search for the highest concurrency or request rate that meets limits.
@@ -58,8 +59,8 @@ func (s *Search) check() error {
 	known := aiperf.Columns()
 	for _, name := range slices.Sorted(maps.Keys(s.SLO)) {
 		if !slices.Contains(known, name) && name != "error_rate" {
-			return fmt.Errorf("slo of search has %q, which is no column; there are error_rate, %s", name,
-				strings.Join(known, ", "))
+			return fmt.Errorf("slo of search has %q, which is no column.%s There are error_rate, %s", name,
+				textutil.DidYouMean(name, known), strings.Join(known, ", "))
 		}
 	}
 	return nil
@@ -135,6 +136,16 @@ func (s *Search) next(low, high float64) float64 {
 	return math.Floor((low + high) / 2)
 }
 
+// at returns the settings of a load point at a value.
+func (s *Search) at(base Settings, value float64) Settings {
+	if s.Over == "concurrency" {
+		base.Concurrency = int(value)
+	} else {
+		base.RequestRate = value
+	}
+	return base
+}
+
 // judge compares the rows of a load point with the limits. A limit is met if most rows meet it.
 func (s *Search) judge(p *probe) {
 	for _, name := range slices.Sorted(maps.Keys(s.SLO)) {
@@ -176,11 +187,7 @@ func (h *Host) searched(ctx context.Context, c worker.Case, find *Search, out wo
 	n := uint64(0)
 	var failed *point // keeps its files
 	measure := func(value float64) (*probe, error) {
-		s := base
-		if s.RequestRate = value; find.Over == "concurrency" {
-			s.RequestRate, s.Concurrency = base.RequestRate, int(value)
-		}
-
+		s := find.at(base, value)
 		if err := s.Settle(); err != nil {
 			return nil, failure(worker.ClassUnsupportedConfig, err)
 		}

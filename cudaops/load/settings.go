@@ -179,6 +179,9 @@ type Settings struct {
 
 	// Labels are columns of the case that are no settings.
 	Labels []string `json:"labels"`
+
+	// given has the names of the settings that a plan sets, also if it sets them to 0.
+	given map[string]bool
 }
 
 // secret is a text that encodes to null, so that it is in no file.
@@ -236,6 +239,7 @@ func plainType(t string) string {
 
 // Settle fills in defaults that depend on other settings. It returns an error if the settings are invalid.
 func (s *Settings) Settle() error {
+	before := *s
 	if s.Batch > 0 {
 		if s.Concurrency == 0 {
 			s.Concurrency = s.Batch
@@ -271,7 +275,7 @@ func (s *Settings) Settle() error {
 		s.Entries += s.WarmupRequests
 	}
 
-	if err := s.check(); err != nil {
+	if err := s.check(&before); err != nil {
 		return err
 	}
 
@@ -282,6 +286,12 @@ func (s *Settings) Settle() error {
 	switch {
 	case s.Prompt == PromptIDs && s.EndpointType != string(openai.Completions):
 		return errors.New(`prompt = "token_ids" needs endpoint_type = "completions": the chat endpoint takes text only`)
+
+	case s.OSL == 0 && s.given["osl"] && openai.Endpoint(s.EndpointType).Generates():
+		return errors.New("osl is 0; give it at least 1, or null to leave the length to the server")
+
+	case s.Trace != "" && (s.given["isl"] || s.given["osl"] || s.ISLStdDev+s.OSLStdDev > 0):
+		return errors.New("trace is set: its requests have their own lengths, so leave isl, osl and their stddev away")
 
 	case s.Trace != "" && s.Dataset != "":
 		return errors.New("trace and dataset are both set; keep one")

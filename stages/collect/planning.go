@@ -81,7 +81,7 @@ func (p *planning) check(context.Context) error {
 		return &planError{err, "Nothing can measure this"}
 	}
 
-	invalid, why := p.invalidCases(p.cases)
+	invalid, why := p.invalidCases(p.cases, p.pc.PlanDir)
 	if invalid > 0 && invalid == p.cases.Len() {
 		return &planError{errors.New(why), "Nothing can measure this"}
 	}

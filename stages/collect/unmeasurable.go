@@ -10,6 +10,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/cudaops/worker"
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
@@ -68,9 +69,25 @@ func (c *Config) functionUnknown(cases *grid.Cases, planDir string) error {
 
 // invalidCases counts the cases that have a parameter value which the op does not accept. example describes
 // the first one.
-func (c *Config) invalidCases(cases *grid.Cases) (n int, example string) {
+func (c *Config) invalidCases(cases *grid.Cases, planDir string) (n int, example string) {
 	if c.bind != nil {
 		return 0, ""
+	}
+
+	if check := c.about().Check; check != nil {
+		spec, err := c.pools.Command(c.runtime, runtimes.Place{PlanDir: planDir})
+		if err == nil {
+			spec.Init.Blocks, err = c.workerBlocks()
+		}
+		for i := 0; err == nil && i < cases.Len(); i++ { // an error is a value that is not known yet
+			params := cases.ParamsJSON(i)
+			if err := check(spec.Init, worker.Case{Op: c.opName(cases.Spec().Op), Params: params}); err != nil {
+				if n++; n == 1 {
+					example = fmt.Sprintf("case %s of %s: %s", params, c.grid.Address, strings.TrimSuffix(err.Error(), "."))
+				}
+			}
+		}
+		return n, example
 	}
 
 	name := c.opName(cases.Spec().Op)

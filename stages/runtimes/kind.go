@@ -80,6 +80,8 @@ type Base struct {
 	// Host creates the worker side of kinds that run in this binary. It is nil for kinds with their own
 	// Program.
 	Host func(worker.Init) (worker.Host, error)
+	// Check returns why the workers would reject a case, without starting one, or nil. It may be nil itself.
+	Check func(worker.Init, worker.Case) error
 	// Inside runs the host in the engine's process. It is for hosts without a device and without native code.
 	// With a launcher, the host still has its own process.
 	Inside bool

@@ -31,6 +31,7 @@ func endpointKind() Kind {
 				Options: loadOptions()}, searchBlock()},
 		},
 		Host:          func(init worker.Init) (worker.Host, error) { return load.NewHost(init), nil },
+		Check:         func(init worker.Init, c worker.Case) error { return load.NewHost(init).Check(c) },
 		Inside:        true,           // a second process would double the memory and the time to the first request
 		FirstDeadline: 24 * time.Hour, // a load point defines its own duration
 	}}

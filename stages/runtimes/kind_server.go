@@ -34,6 +34,7 @@ func serverKind() Kind {
 				Options: loadOptions()}, searchBlock()}, Blocks(host.CollectBlocks())...),
 		},
 		Host:          func(init worker.Init) (worker.Host, error) { return host.New(init, nil), nil },
+		Check:         host.Check,
 		Interpreted:   true,
 		UsesGPUs:      true,
 		FirstDeadline: 24 * time.Hour, // a start and a load define their own limits

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"aicplan/sink/base/textutil"
 )
 
 // Metrics of a single request. They are indices of Values.
@@ -307,8 +309,9 @@ func ParseSLO(limits map[string]float64) (SLO, error) {
 			i = slices.IndexFunc(perRequest[:], func(d Def) bool { return d.Tag == name })
 		}
 		if i < 0 || i == Good || i == ErrorISL {
-			return nil, fmt.Errorf("no metric %q to set a limit for; there are %s, and others of docs/guides/serving.md",
-				name, strings.Join(slices.Sorted(maps.Keys(sloNames)), ", "))
+			short := slices.Sorted(maps.Keys(sloNames))
+			return nil, fmt.Errorf("no metric %q to set a limit for.%s There are %s, and others of docs/guides/serving.md",
+				name, textutil.DidYouMean(name, short), strings.Join(short, ", "))
 		}
 		if !(limits[name] >= 0) {
 			return nil, fmt.Errorf("the limit of %s is %v; it must not be negative", name, limits[name])

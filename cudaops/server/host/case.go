@@ -186,11 +186,11 @@ func (h *Host) split(c worker.Case) (*ask, error) {
 		if !known {
 			all := slices.Concat(serverNames, iterationWords, load.Names())
 			return nil, fmt.Errorf(
-				"the case has the column %q, which no placeholder of the command names and which is no setting of load; use {%s} "+
-					"in command, or put it into labels of the runtime.%s",
-				name,
+				"the case has the column %q, which no placeholder of the command names and which is no setting of load.%s Use "+
+					"{%s} in command, or put it into labels of the runtime",
 				name,
 				textutil.DidYouMean(name, all),
+				name,
 			)
 		}
 	}
@@ -233,7 +233,7 @@ func readIteration(block, words, loadBlock, toLoad map[string]any) (*iteration, 
 		return int(n), err == nil
 	}
 
-	if it.MaxTokens == 0 {
+	if values["max_tokens"] == nil {
 		it.MaxTokens, _ = number("osl")
 	}
 

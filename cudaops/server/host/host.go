@@ -174,6 +174,23 @@ func (h *Host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emit
 	return s.Serve(ctx, in, out)
 }
 
+// nowhere has an address for settings that are only validated. No setting depends on it.
+var nowhere = &running{base: "http://127.0.0.1:1"}
+
+// Check returns an error if a case is invalid. It starts no server and reads no file.
+func Check(init worker.Init, c worker.Case) (err error) {
+	h := New(init, nil)
+	if h.options, err = parse(init); err != nil {
+		return err
+	}
+
+	a, err := h.split(c)
+	if err != nil {
+		return err
+	}
+	return h.load(nowhere).Check(a.Case)
+}
+
 // run measures a case and records its traces. Errors have a failure class.
 func (h *Host) run(ctx context.Context, c worker.Case) (worker.Row, error) {
 	a, err := h.split(c)
@@ -181,9 +198,8 @@ func (h *Host) run(ctx context.Context, c worker.Case) (worker.Row, error) {
 		return nil, failure(worker.ClassUnsupportedConfig, err, "")
 	}
 
-	// Validate the settings first, because starting a server may take minutes. The address is not known
-	// yet, but no setting depends on it.
-	if _, _, err := h.load(&running{base: "http://127.0.0.1:1"}).Settings(a.Case); err != nil {
+	// Validate the settings first, because starting a server may take minutes.
+	if _, _, err := h.load(nowhere).Settings(a.Case); err != nil {
 		return nil, failure(worker.ClassUnsupportedConfig, err, "")
 	}
 
