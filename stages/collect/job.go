@@ -286,6 +286,8 @@ func (j *job) counts() stage.CaseCounts {
 		}
 
 		switch {
+		case t.n == 0: // its sweep has no points
+			c.Planned--
 		case !t.selected:
 			c.Planned--
 			c.LeftOut++
@@ -294,7 +296,7 @@ func (j *job) counts() stage.CaseCounts {
 			c.Rows += openRows
 		case held:
 			c.Hold++
-		case barred == int(t.n) && t.n > 0:
+		case barred == int(t.n):
 			c.Unsupported++
 		default:
 			c.Reuse++
@@ -306,10 +308,11 @@ func (j *job) counts() stage.CaseCounts {
 
 // asked returns the number of cases that the options select, or 0 if every case has exactly one unit.
 func (j *job) asked() int {
-	if len(j.tasks) == len(j.units) {
+	c := j.counts()
+	if c.Planned+c.LeftOut == len(j.units) {
 		return 0
 	}
-	return len(j.tasks) - j.counts().LeftOut
+	return c.Planned
 }
 
 // tally counts units by state.

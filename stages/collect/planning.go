@@ -98,6 +98,10 @@ func (p *planning) check(context.Context) error {
 		return &planError{err, "Unknown column"}
 	}
 	p.counts = p.job.counts()
+	if n := p.cases.Len() - p.counts.Planned - p.counts.LeftOut; n > 0 {
+		p.warn("%d of %d cases have no point of their sweep, so they are not measured; check the filters of the sweep", n,
+			p.cases.Len())
+	}
 	return nil
 }
 
