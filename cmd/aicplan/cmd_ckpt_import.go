@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/collect"
 	"aicplan/stages/importer"
 )
@@ -86,7 +87,7 @@ func (c *ckptImportCmd) measurement(a *app) (*collect.Measurement, error) {
 	}
 
 	if in := s.Instance; in.Kind.Class != stage.Measure {
-		return nil, fmt.Errorf("%s is a %s; rows go into the case cache of a collect stage", in.Address, in.Kind.Name)
+		return nil, fmt.Errorf("%s is %s; rows go into the case cache of a collect stage", in.Address, textutil.A(in.Kind.Name))
 	}
 
 	if m := collect.MeasurementOf(s.Plan); m != nil {

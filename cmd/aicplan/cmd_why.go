@@ -14,6 +14,7 @@ import (
 	"aicplan/engine/config"
 	"aicplan/engine/grid"
 	"aicplan/engine/run"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/grids"
 )
 
@@ -102,8 +103,8 @@ func gridOf(cfg *config.Config, in *config.Instance) (*config.Instance, error) {
 	case 1:
 		return found[addresses[0]], nil
 	case 0:
-		return nil, fmt.Errorf("%s is a %s that has no grid, so that there are no filters to explain", in.Address,
-			in.Kind.Name)
+		return nil, fmt.Errorf("%s is %s that has no grid, so that there are no filters to explain", in.Address,
+			textutil.A(in.Kind.Name))
 	}
 	return nil, fmt.Errorf("%s has the cases of several grids: name one of %s", in.Address, strings.Join(addresses, ", "))
 }

@@ -448,7 +448,7 @@ func Required(body *hclsyntax.Body, names ...string) hcl.Diagnostics {
 func oneLabel(b *hclsyntax.Block) (string, hcl.Diagnostics) {
 	if len(b.Labels) != 1 {
 		return "", errorAt(b.DefRange(), "Wrong number of labels",
-			"A %s block has exactly one label, its name: %s \"name\" { ... }", b.Type, b.Type)
+			"A block %s has exactly one label, its name: %s \"name\" { ... }", b.Type, b.Type)
 	}
 	if name := b.Labels[0]; !hclsyntax.ValidIdentifier(name) {
 		return "", errorAt(b.LabelRanges[0], "Invalid name",
@@ -463,5 +463,5 @@ func noLabels(b *hclsyntax.Block) hcl.Diagnostics {
 	if len(b.Labels) == 0 {
 		return nil
 	}
-	return errorAt(b.LabelRanges[0], "Unexpected label", "A %s block has no label.", b.Type)
+	return errorAt(b.LabelRanges[0], "Unexpected label", "A block %s has no label.", b.Type)
 }

@@ -10,6 +10,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
+	"aicplan/sink/base/textutil"
 )
 
 // Decide decides what a run would do with a stage, from its config, the outputs of the stages that it depends on, and
@@ -273,7 +274,7 @@ func (p *Plan) judgeSameKey(s *Stage, cases *stage.CaseCounts) {
 	case !finished:
 		s.Action, s.Reason = stage.ActionStale, "it ended as "+rec.Status+" before"
 	case cases != nil && cases.Collect > 0:
-		s.Action, s.Reason = stage.ActionStale, fmt.Sprintf("%d cases are still open", cases.Collect)
+		s.Action, s.Reason = stage.ActionStale, textutil.Some(cases.Collect, "case")+" left to measure"
 	case judged(s) != "":
 		s.Action, s.Reason = stage.ActionStale, judged(s)
 	default:

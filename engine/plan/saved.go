@@ -19,6 +19,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
+	"aicplan/sink/base/textutil"
 )
 
 // savedFormat is the version of the file format. It grows if older files cannot be read any more.
@@ -120,7 +121,7 @@ func (s *Saved) Changed(p *Plan) []string {
 		case !ok:
 			out = append(out, addr+" is gone")
 		case cur.Cases != old.Cases:
-			out = append(out, fmt.Sprintf("%s has %d cases instead of %d", addr, cur.Cases, old.Cases))
+			out = append(out, fmt.Sprintf("%s has %s instead of %d", addr, textutil.Counted(cur.Cases, "case"), old.Cases))
 		default:
 			for _, line := range checkpoint.Explain(old.Body, cur.Body) {
 				out = append(out, addr+": "+strings.TrimPrefix(line, "block."))

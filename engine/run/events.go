@@ -17,6 +17,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/plan"
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 )
 
 // View shows a run. Its methods are not called concurrently.
@@ -150,7 +151,7 @@ func (e *events) runStart(p *plan.Plan) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.plan = p
-	e.write("info", "run_start", fmt.Sprintf("run %s: %d stages", e.runID, len(p.Stages)), "",
+	e.write("info", "run_start", fmt.Sprintf("run %s: %s", e.runID, textutil.Counted(len(p.Stages), "stage")), "",
 		map[string]any{"stages": len(p.Stages), "plan": p.Config.Path, "options": p.Options.Stage,
 			"graph": graphOf(p), "host": hostname(), "pid": os.Getpid(),
 			"whole": len(p.Options.Targets)+len(p.Options.Excludes) == 0})

@@ -262,6 +262,8 @@ func reasonOf(
 	journal *checkpoint.Journal,
 ) (string, error) {
 	switch {
+	case counts.Collect == 0 && counts.Reuse > 0 && counts.Planned == 1:
+		return "the case is measured already", nil
 	case counts.Collect == 0 && counts.Reuse > 0:
 		return fmt.Sprintf("all %d cases are measured already", counts.Reuse+counts.Hold), nil
 	case counts.Reuse > 0:

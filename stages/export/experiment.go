@@ -172,7 +172,7 @@ func (a *attached) experiment(sets []*stage.Dataset) error {
 		}
 	}
 
-	a.Message = fmt.Sprintf("%d cells in %s, %d of them measured", len(cells), a.folder, a.Counts.Rows)
+	a.Message = fmt.Sprintf("%s in %s, %d of them measured", textutil.Counted(len(cells), "cell"), a.folder, a.Counts.Rows)
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
@@ -28,7 +29,7 @@ type written struct {
 }
 
 func (w written) text(name string, a stage.Artifact) string {
-	s := fmt.Sprintf("%s: %d rows, %s", name, a.Rows, a.Digest)
+	s := fmt.Sprintf("%s: %s, %s", name, textutil.Counted(a.Rows, "row"), a.Digest)
 	if w.merged {
 		s += " (" + w.Text() + ")"
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/rules"
 	"aicplan/stages/dedupe"
@@ -46,7 +47,7 @@ func (s *subject) found(r rules.Result, columns ...string) finding {
 
 	out.ok = len(r.Problems) == 0 && len(r.Offences) == 0
 	out.definite = len(r.Problems) > 0
-	out.value = fmt.Sprintf("%d rows", len(r.Offences))
+	out.value = textutil.Counted(len(r.Offences), "row")
 	out.rows = append(slices.Clone(r.Problems), s.worst(r.Offences, columns...)...)
 	out.message = strings.Join(r.Problems[:min(len(r.Problems), 3)], "; ")
 	return out
@@ -75,7 +76,7 @@ func (c *schema) run(s *subject) finding {
 	}
 
 	rows := rules.Schema(s.rec, t, rules.SchemaOptions{Words: true, OldWords: true, Kernel: true})
-	out := finding{ok: len(rows) == 0, value: fmt.Sprintf("%d problems", len(rows)), limit: t.Name, rows: rows,
+	out := finding{ok: len(rows) == 0, value: textutil.Counted(len(rows), "problem"), limit: t.Name, rows: rows,
 		total: s.rows()}
 	out.definite = !out.ok // a missing column is a failure even without rows
 	if out.message = fmt.Sprintf("the columns, types and words fit %s", t.Name); s.rows() == 0 && out.ok {
@@ -122,7 +123,7 @@ func (c *provenance) run(s *subject) finding {
 		out.rows = append(out.rows, m.Message)
 	}
 
-	out.ok, out.value = len(out.rows) == 0, fmt.Sprintf("%d problems", len(out.rows))
+	out.ok, out.value = len(out.rows) == 0, textutil.Counted(len(out.rows), "problem")
 	if out.message = "every row comes from " + out.limit; !out.ok {
 		out.message = strings.Join(out.rows[:min(3, len(out.rows))], "; ")
 		out.fix = "collect or import rows of another origin under their own framework, version and system"

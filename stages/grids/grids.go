@@ -181,7 +181,7 @@ func (s *Stage) Plan(ctx context.Context, _ *stage.PlanContext) (*stage.Plan, hc
 	}
 	return &stage.Plan{
 		Action:    stage.ActionReady,
-		Reason:    fmt.Sprintf("%d cases, known from the plan", c.Len()),
+		Reason:    textutil.Counted(c.Len(), "case") + ", known from the plan",
 		Data:      s.dataset(c),
 		Waterfall: waterfall(c),
 		Private:   c,

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 )
 
 // ErrNothing is returned if no export has ended.
@@ -49,7 +50,7 @@ func (c *Config) prepare(rc *stage.RunContext) (*commitPlan, error) {
 	}
 
 	subject := strings.Join(strings.Fields(c.Message), " ")
-	return &commitPlan{files: files, subject: cmp.Or(subject, fmt.Sprintf("add perf data (%d files)", len(files))),
+	return &commitPlan{files: files, subject: cmp.Or(subject, fmt.Sprintf("add perf data (%s)", textutil.Counted(len(files), "file"))),
 		body: body, missing: missing}, nil
 }
 

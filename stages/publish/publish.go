@@ -14,6 +14,7 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/tree"
 )
@@ -63,9 +64,10 @@ func (c *Config) Ended(ctx context.Context, rc *stage.RunContext) (*stage.Outcom
 		return nil, err
 	}
 
-	out.Message = fmt.Sprintf("%s on %s has %d files", short(commit), c.Branch, len(p.files))
+	out.Message = fmt.Sprintf("%s on %s has %s", short(commit), c.Branch, textutil.Counted(len(p.files), "file"))
 	if !made {
-		out.Message = fmt.Sprintf("%s on %s has the same %d files already", short(commit), c.Branch, len(p.files))
+		out.Message = fmt.Sprintf("%s on %s has the same %s already", short(commit), c.Branch,
+			textutil.Counted(len(p.files), "file"))
 	}
 
 	if c.Push {

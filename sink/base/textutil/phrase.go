@@ -41,6 +41,14 @@ func DidYouMean(word string, candidates []string) string {
 	return ""
 }
 
+// A returns the word behind its article: "a gate", "an export".
+func A(word string) string {
+	if strings.ContainsAny(word[:min(1, len(word))], "aeio") {
+		return "an " + word
+	}
+	return "a " + word
+}
+
 // Nearest returns the candidate that is likely meant by word, or "".
 func Nearest(word string, candidates []string) string {
 	if near := Near(word, candidates, 1); len(near) > 0 {
