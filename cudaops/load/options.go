@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"aicplan/cudaops/load/openai"
 	"aicplan/cudaops/load/workload"
@@ -73,11 +74,17 @@ func (o Option) Kind() string {
 
 // fieldOf returns the field of a *Settings with a JSON name.
 func fieldOf(s reflect.Value, name string) reflect.Value {
-	return s.Elem().FieldByNameFunc(func(field string) bool {
-		f, _ := s.Elem().Type().FieldByName(field)
-		return f.Tag.Get("json") == name
-	})
+	return s.Elem().FieldByIndex(fields()[name])
 }
+
+// fields returns the indexes of the fields of Settings by JSON name.
+var fields = sync.OnceValue(func() map[string][]int {
+	out := map[string][]int{}
+	for f := range reflect.TypeFor[Settings]().Fields() {
+		out[f.Tag.Get("json")] = f.Index
+	}
+	return out
+})
 
 // PlanOptions returns all options in the order of the documentation.
 func PlanOptions() []Option { return options }
