@@ -71,7 +71,7 @@ var builtin = []Rule{
 		`not supported|unsupported|no kernel image|not implemented for|`+
 			`requires (compute capability|sm_?\d|device with capability)|`+
 			`CUBLAS_STATUS_NOT_SUPPORTED|CUDNN_STATUS_NOT_SUPPORTED|no available kernel|`+
-			`no (valid|suitable) (kernel|tactic|config|engine|algorithm)|(must|to) be (divisible|a multiple)|`+
+			`no (valid|suitable) (kernel|tactic|config|engine|algorithm)|\bbe (divisible|a multiple)|`+
 			`requires (a )?\d+-aligned`),
 	builtinRule(worker.ClassFrameworkBug, `AcceleratorError|DSLCudaRuntimeError`, ""),
 	builtinRule(worker.ClassFrameworkBug, "",
