@@ -240,3 +240,53 @@ func TestForkedChildEndsWithTheFunctionOfItsCase(t *testing.T) {
 		t.Errorf("power that a collector has measured itself: %v", row)
 	}
 }
+
+// A collector that leaves a thread behind, which logs and measures while the next case is at work.
+const leavingCollector = `
+import threading
+from collector.helper import benchmark_with_power, log_perf
+
+left = []
+
+def late(go, perf_filename, device):
+    go.wait()
+    log_perf(item_list=[{"latency": 99.0}], op_name="x", kernel_source="y", perf_filename=perf_filename)
+    with benchmark_with_power(device, lambda: None):
+        print("measured late")
+
+def run(n, *, perf_filename, device="cuda:0"):
+    if left:
+        go, thread = left.pop()
+        go.set()
+        thread.join()
+    go = threading.Event()
+    thread = threading.Thread(target=late, args=(go, perf_filename, device), daemon=True)
+    thread.start()
+    left.append((go, thread))
+    own = threading.Thread(target=log_perf, args=([{"latency": float(n)}],), kwargs={"perf_filename": perf_filename})
+    own.start()
+    own.join()
+`
+
+func TestThreadOfAnEarlierCaseLogsAndMeasuresNothing(t *testing.T) {
+	t.Parallel()
+	root := writeTree(t, map[string]string{"collector/helper.py": "", "collector/vllm/leaving.py": leavingCollector})
+	c, hello := start(t, worker.Init{
+		Options: pyhost.Settings{CollectorRoot: root}.Options(nil),
+		Ops: raw(t, m{"leaving": m{"module": "collector.vllm.leaving", "run": "run", "perf_filename": "x_perf.txt",
+			"args": []any{"n"}}}),
+	})
+	if hello.Error != nil {
+		t.Fatalf("%+v", hello.Error)
+	}
+
+	for n := range 3 {
+		if rows := c.rows("leaving", m{"n": n + 1}, nil); len(rows) != 1 || rows[0]["latency"] != float64(n+1) {
+			t.Errorf("n = %d: rows = %v", n+1, rows)
+		}
+	}
+	c.shutdown()
+	if log := c.log.String(); strings.Contains(log, "measured late") || !strings.Contains(log, "left behind cannot measure") {
+		t.Errorf("log = %q", log)
+	}
+}

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+import threading
 
 from .bindings import known_words
 from .defaults import TorchDefaults
@@ -229,11 +230,12 @@ class CollectorOp:
         args = self._arguments(case)
         spool = os.path.join(host.workdir, "spool", str(case["seq"]))
         os.makedirs(spool)
-        outer = os.environ.get("AICPLAN_SPOOL"), sink.rows, sink.open, sink.told, bench.evict
+        outer = os.environ.get("AICPLAN_SPOOL"), sink.rows, sink.open, sink.told, sink.before, bench.evict
         os.environ["AICPLAN_SPOOL"] = spool
         before, others = os.getcwd(), perf_files(host.workdir, "*")
         os.chdir(host.workdir)
         sink.rows, sink.open, sink.told = [], True, None
+        sink.before = set(threading.enumerate()) - {threading.current_thread()}
         restart = None
         perf = self.binding.get("perf_filename", self.name + "_perf.txt")
         if host.defers(case):
@@ -279,7 +281,7 @@ class CollectorOp:
                 err.restart = restart
             raise
         finally:
-            _, sink.rows, sink.open, sink.told, bench.evict = outer
+            _, sink.rows, sink.open, sink.told, sink.before, bench.evict = outer
             os.chdir(before)
             os.environ.pop("AICPLAN_SPOOL")
             if outer[0] is not None:

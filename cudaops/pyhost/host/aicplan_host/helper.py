@@ -59,6 +59,8 @@ class HelperShim(types.ModuleType):
         self, device, kernel_func, num_warmups=3, num_runs=6, repeat_n=1, measure_power=None,
         power_min_duration=None, allow_graph_fail=False, use_cuda_graph=True, **unknown
     ):
+        if self._sink.stale():
+            raise HostError("a thread that an earlier case has left behind cannot measure")
         graph = self._bench.settings["graph"]
         if not use_cuda_graph:
             graph = "off"

@@ -21,6 +21,7 @@ class Sink:
         self.spool, self.rows, self.open = spool, [], False
         self.told = None  # is called with each row of a case that has several
         self.late = 0
+        self.before = set()  # threads that are older than the case at hand
         self._pid = os.getpid()
         self._lock = threading.Lock()
 
@@ -34,12 +35,16 @@ class Sink:
                 f.write(line)
             return
         with self._lock:
-            if not self.open:
+            if not self.open or self.stale():
                 self.late += 1
                 return
             self.rows.append((os.path.basename(str(perf_filename)), row))
             if self.told is not None and not isinstance(row.get("latency"), Form):
                 self.told(*self.rows[-1])
+
+    def stale(self):
+        """Whether the thread that runs is one that an earlier case has left behind."""
+        return threading.current_thread() in self.before
 
     def settle(self, measured):
         """Gives rows of the call at work the latencies that are there by now."""
