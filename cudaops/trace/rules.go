@@ -71,7 +71,8 @@ func ParseRules(r io.Reader, name string) (Rules, error) {
 
 		rule := Rule{Kind: strings.TrimSpace(rec[0]), Regexp: re}
 		if near := textutil.Nearest(rule.Kind, known); near != "" && len(rule.Kind) > 3 &&
-			!slices.Contains(known, rule.Kind) && !strings.HasPrefix(rule.Kind, near) {
+			!slices.Contains(known, rule.Kind) && !strings.Contains(rule.Kind, near) &&
+			!slices.Contains(strings.Split(near, "_"), rule.Kind) { // send is no misspelling of send_recv
 			return nil, fmt.Errorf("%s:%d: no kind is called %q. Did you mean %q?", name, line, rule.Kind, near)
 		}
 		if len(rec) == 3 {
