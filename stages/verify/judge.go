@@ -16,7 +16,7 @@ import (
 // facts are the results of measuring again, without a judgement.
 type facts struct {
 	sampled, failed    int
-	median, p95, worst float64 // NaN without a row
+	median, p95, worst float64 // NaN without a row, and in records also if it was infinite
 	lines              []string
 }
 
@@ -116,14 +116,14 @@ func (c *Config) judge(f facts) (stage.CheckResult, stage.Status) {
 		check.Message = fmt.Sprintf(
 			"%d rows measured again: the median ratio is %.4f, 95 %% deviate by less than %.2f %%, the worst by %.2f %%",
 			f.sampled, f.median, 100*f.p95, 100*f.worst)
-		if math.Abs(f.median-1) > c.Median {
+		if !(math.Abs(f.median-1) <= c.Median) {
 			broken = append(broken, fmt.Sprintf("the median is more than %.4g %% off", 100*c.Median))
 		}
 	}
 
 	if c.P95 > 0 {
 		check.Limit += fmt.Sprintf(", p95 within %.4g %%", 100*c.P95)
-		if f.p95 > c.P95 {
+		if f.sampled > 0 && !(f.p95 <= c.P95) {
 			broken = append(broken, fmt.Sprintf("p95 of the deviation is above %.4g %%", 100*c.P95))
 		}
 	}

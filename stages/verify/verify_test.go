@@ -340,8 +340,6 @@ func TestCompareReportsFailuresAndClocks(t *testing.T) {
 	}
 }
 
-// The draw is spread over words and sizes, does not see the order of the rows
-// and follows the seed.
 // TestNothingMeasuredAgain prints no figures if no row has a value the second time.
 func TestNothingMeasuredAgain(t *testing.T) {
 	c := &Config{Median: 0.02, P95: 0.1, Severity: "fail"}
@@ -352,6 +350,18 @@ func TestNothingMeasuredAgain(t *testing.T) {
 	}
 }
 
+// TestUnknownDeviationFails judges a record whose median and deviation were infinite, and are null therefore.
+func TestUnknownDeviationFails(t *testing.T) {
+	c := &Config{Median: 0.02, P95: 0.1, Severity: "fail"}
+	for _, f := range []facts{{sampled: 3, median: 1, p95: math.NaN()}, {sampled: 3, median: math.NaN()}} {
+		if check, status := c.judge(f); status != stage.StatusGateFailed {
+			t.Errorf("%+v: %s %q", f, status, check.Message)
+		}
+	}
+}
+
+// The draw is spread over words and sizes, does not see the order of the rows
+// and follows the seed.
 func TestSample(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 80).Draw(rt, "n")
