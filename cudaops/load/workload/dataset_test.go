@@ -95,6 +95,18 @@ func TestTraceWithoutOutput(t *testing.T) {
 	}
 }
 
+// TestLinesWithoutObject reports what a line has instead of an object.
+func TestLinesWithoutObject(t *testing.T) {
+	_, traced := Trace(strings.NewReader("[1]"), "a.jsonl", Config{})
+	_, read := Dataset(strings.NewReader("5"), "a.jsonl", Config{})
+	for err, want := range map[error]string{traced: "a.jsonl:1: this is not an object but array",
+		read: "a.jsonl:1: this is not an object but number"} {
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // TestOpenTelemetryTraces reads spans of a collector's file exporter.
 func TestOpenTelemetryTraces(t *testing.T) {
 	span := func(start, attributes string) string {

@@ -97,11 +97,15 @@ func objects(r io.Reader, name string, each func(raw []byte, place int) error) e
 // decode decodes an object. Errors of types name the field as the file has it.
 func decode(raw []byte, to any) error {
 	err := json.Unmarshal(raw, to)
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		return fmt.Errorf("%s is a %s; the type is %v", wrong.Field[strings.LastIndex(wrong.Field, ".")+1:], wrong.Value,
-			wrong.Type)
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case !ok:
+		return err
+	case wrong.Field == "":
+		return fmt.Errorf("this is not an object but %s", wrong.Value)
 	}
-	return err
+	return fmt.Errorf("%s is a %s; the type is %v", wrong.Field[strings.LastIndex(wrong.Field, ".")+1:], wrong.Value,
+		wrong.Type)
 }
 
 // jsonObjects calls each with the objects of a JSON file. Lists are flattened.
