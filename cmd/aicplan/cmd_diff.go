@@ -3,12 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/diff"
 	"aicplan/sink/table"
@@ -152,7 +154,8 @@ func (c *diffCmd) side(a *app, name string) (*stage.Dataset, error) {
 }
 
 func (c *diffCmd) dataset(a *app, name string) (*stage.Dataset, error) {
-	if info, err := os.Stat(name); err == nil {
+	info, err := os.Stat(name)
+	if err == nil {
 		if info.IsDir() {
 			return nil, fmt.Errorf("%s is a folder; compare it with a folder and without --where, or name one of its files",
 				name)
@@ -170,6 +173,10 @@ func (c *diffCmd) dataset(a *app, name string) (*stage.Dataset, error) {
 		}
 
 		return d, nil
+	}
+
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fileutil.Explain("read", name, err)
 	}
 
 	dir, address, elsewhere := strings.Cut(name, "@")

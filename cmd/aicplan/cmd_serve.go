@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
 	"aicplan/engine/checkpoint"
+	"aicplan/sink/base/fileutil"
 	"aicplan/stages/report"
 	"aicplan/stages/report/live"
 )
@@ -101,7 +101,7 @@ func listenAddress(listen, tokenFile string) (host, port, token string, err erro
 	}
 
 	if tokenFile != "" {
-		b, err := os.ReadFile(tokenFile)
+		b, err := fileutil.ReadFile(tokenFile)
 		if err != nil {
 			return "", "", "", err
 		}

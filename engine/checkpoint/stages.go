@@ -102,8 +102,8 @@ func (s *Store) WriteStage(r *StageRecord) error {
 	return s.writeFile(s.stagePath(r.Address), append(data, '\n'))
 }
 
-// ReadStage returns the record of address. The error is ErrMissing if there is no record. If the record
-// is damaged, the error is ErrCorrupt and is also reported to Options.Warn.
+// ReadStage returns the record of address. The error is ErrMissing if there is no record. An error
+// of reading it, such as ErrCorrupt if it is damaged, is also reported to Options.Warn.
 func (s *Store) ReadStage(address string) (*StageRecord, error) {
 	path := s.stagePath(address)
 	rec, err := s.readStageFile(path)
@@ -115,7 +115,7 @@ func (s *Store) ReadStage(address string) (*StageRecord, error) {
 	}
 
 	if err != nil {
-		s.warnMissing(err)
+		s.warn(err.Error() + "; it is treated as missing")
 		return nil, err
 	}
 	return rec, nil

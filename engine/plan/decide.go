@@ -3,7 +3,9 @@ package plan
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -311,8 +313,10 @@ func (p *Plan) objectsThere(rec *checkpoint.StageRecord) string {
 	}
 	for _, a := range arts {
 		switch digest, err := fileutil.DigestFile(a.Path); {
-		case err != nil:
+		case errors.Is(err, fs.ErrNotExist):
 			return a.Path + " is not there any more"
+		case err != nil:
+			return fileutil.Explain("read", a.Path, err).Error()
 		case digest != a.Digest:
 			return a.Path + " was changed since"
 		}

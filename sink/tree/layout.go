@@ -150,7 +150,7 @@ func Walk(root string) (*Scan, error) {
 	}
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return err
+			return fileutil.Explain("read", path, err)
 		}
 		rel, err := filepath.Rel(root, path)
 		if err != nil {
