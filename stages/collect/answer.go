@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"aicplan/cudaops/worker"
+	"aicplan/engine/grid"
 	"aicplan/stages/collect/rows"
 )
 
@@ -133,15 +134,18 @@ func (j *job) newColumns(row worker.Row, i int) *worker.Failure {
 
 // checkOf returns the check of the rows of a task.
 func (j *job) checkOf(task int) *rows.Check {
-	columns := j.cases.Columns()
-	param := func(name string) (any, bool) {
+	return &rows.Check{Schema: j.schema, Param: paramsOf(j.cases, task), Sweep: j.cases.SweepColumns(), Demands: j.demands}
+}
+
+// paramsOf returns a function that returns a parameter of a case.
+func paramsOf(cases *grid.Cases, no int) func(name string) (any, bool) {
+	columns := cases.Columns()
+	return func(name string) (any, bool) {
 		if col := slices.Index(columns, name); col >= 0 {
-			return j.cases.Plain(task, col), true
+			return cases.Plain(no, col), true
 		}
 		return nil, false
 	}
-
-	return &rows.Check{Schema: j.schema, Param: param, Sweep: j.cases.SweepColumns(), Demands: j.demands}
 }
 
 // points returns the sweep points of units of one task, or nil without a sweep.

@@ -75,6 +75,12 @@ func (m *Measurement) Case(no int, points []int) worker.Case {
 		Sweep: newSweep(m.Cases.Sweep(no)).json(points)}
 }
 
+// Contradicts reports whether a row has parameters of another case than this one.
+func (m *Measurement) Contradicts(no int, row worker.Row) bool {
+	check := rows.Check{Param: paramsOf(m.Cases, no), Sweep: m.Cases.SweepColumns()}
+	return check.Contradicts(row)
+}
+
 // Journal opens the journal for rows of other origins, such as imports, and returns it with its digest.
 // The collect uses these rows for cases that it has not measured.
 func (m *Measurement) Journal(store *checkpoint.Store, env *runtimes.Environment) (*checkpoint.Journal, string, error) {

@@ -24,6 +24,7 @@ const deadline = 10 * time.Minute
 type repeat struct {
 	worker.Case
 	points []point
+	alien  func(worker.Row) bool // reports whether a row is one of another case
 	rows   []worker.Row
 	fail   *worker.Failure
 }
@@ -63,7 +64,7 @@ func (c *Config) tasksOf(m *collect.Measurement, ds *stage.Dataset, sampled []in
 
 		j := byTask[at.task]
 		if j == nil {
-			j = &repeat{}
+			j = &repeat{alien: func(row worker.Row) bool { return m.Contradicts(at.task, row) }}
 			byTask[at.task], order = j, append(order, at.task)
 		}
 
@@ -128,7 +129,7 @@ func (s *queue) Done(o worker.Outcome) {
 		return
 	}
 
-	j.rows, j.fail = o.Rows, o.Failure
+	j.rows, j.fail = slices.DeleteFunc(o.Rows, j.alien), o.Failure
 	s.done = append(s.done, j)
 
 	failed := 0

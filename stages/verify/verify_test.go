@@ -253,6 +253,23 @@ sweep "m" { values = [1, 2, 4, 8] }
 	}
 }
 
+// TestRowsOfOtherCasesAreNoRepeat drops rows whose parameters contradict the case, as a collect does.
+func TestRowsOfOtherCasesAreNoRepeat(t *testing.T) {
+	b := newBench(t, plain)
+	tasks, err := config(t, "").tasksOf(b.plan.Private.(*collect.Measurement), b.data, []int{0})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for m, want := range map[json.Number]int{"1": 1, "2": 0} {
+		q := queue{rc: b.context(b.plan)}
+		q.Done(worker.Outcome{Task: &worker.Task{Data: tasks[0]}, Rows: []worker.Row{{"m": m, "latency": json.Number("1")}}})
+		if got := len(q.done[0].rows); got != want {
+			t.Errorf("m = %s: %d rows, want %d", m, got, want)
+		}
+	}
+}
+
 func TestOtherPlaceProvesNothing(t *testing.T) {
 	b := newBench(t, plain)
 	ds := *b.data
