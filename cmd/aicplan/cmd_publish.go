@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/plan"
@@ -64,11 +63,22 @@ func (c *publishCmd) Run(a *app) error {
 		return err
 	}
 
+	var all []string
+	for _, s := range p.Stages {
+		if _, ok := s.Config.(*publish.Config); ok {
+			all = append(all, s.Address())
+		}
+	}
+	for _, g := range c.Stage {
+		if !slices.ContainsFunc(all, func(address string) bool { return addressFits(g, address) }) {
+			return fmt.Errorf("%s has no publish stage %s.%s", c.Path, g, stage.DidYouMean(g, all))
+		}
+	}
+
 	a.endPlanning()
 	ctx, end := untilSignal() // git and gh are interrupted by this process
 	defer end()
 	results := []published{}
-	found := 0
 	for _, s := range p.Stages {
 		cfg, ok := s.Config.(*publish.Config)
 		if !ok || len(c.Stage) > 0 && !slices.ContainsFunc(c.Stage,
@@ -76,7 +86,6 @@ func (c *publishCmd) Run(a *app) error {
 			continue
 		}
 
-		found++
 		r, err := c.one(ctx, a, p, s, cfg)
 		if err != nil && ctx.Err() != nil {
 			fmt.Fprintf(a.stderr, "Error: interrupted: %s: %v\n", s.Address(), err)
@@ -92,9 +101,7 @@ func (c *publishCmd) Run(a *app) error {
 	}
 
 	switch {
-	case found == 0 && len(c.Stage) > 0:
-		return fmt.Errorf("%s has no publish stage %s", c.Path, strings.Join(c.Stage, ", "))
-	case found == 0:
+	case len(all) == 0:
 		return fmt.Errorf("%s has no publish stage; docs/reference/publish.md shows one", c.Path)
 	case c.JSON && !c.DryRun:
 		return a.json(results)
