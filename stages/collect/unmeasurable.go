@@ -4,15 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
+	"golang.org/x/sys/unix"
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 	"aicplan/stages/runtimes"
 )
@@ -28,8 +29,12 @@ func (c *Config) unmeasurable(cases *grid.Cases, planDir string) error {
 	}
 
 	for _, p := range runtimes.Paths(c.runtime, planDir) {
-		if _, err := os.Stat(p); errors.Is(err, fs.ErrNotExist) {
+		err := unix.Access(p, unix.R_OK)
+		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("path of %s names %s, which is not there", c.runtime.Address, p)
+		}
+		if err != nil {
+			return fmt.Errorf("path of %s: %w", c.runtime.Address, fileutil.Explain("read", p, err))
 		}
 	}
 
