@@ -35,7 +35,7 @@ runtime "vllm" {
     start     = "/start_profile"
     stop      = "/stop_profile"
     stop_body = "{}"
-    nsys      = ["-t", "cuda,nvtx"]
+    nsys      = ["nsys", "profile", "-o", "{trace_dir}/nsys", "--trace=cuda,nvtx"]
   }
 }
 
