@@ -1,15 +1,15 @@
 package config
 
 import (
+	"slices"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
-	"slices"
 )
 
 // expand returns the values of for_each for the instances of a block: nil for the only instance of a block without it.
-// A disabled block has none. A for_each item whose value
-// is a disabled stage is skipped.
+// A disabled block has none. A for_each item whose value is a disabled stage is skipped.
 func (s *scope) expand(d *blockDecl) ([]*eachValue, hcl.Diagnostics) {
 	if s.l.tooLarge != nil {
 		return nil, s.l.tooLarge

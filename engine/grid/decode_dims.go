@@ -209,6 +209,7 @@ func (d *decoder) list(content *hcl.BodyContent) (cty.Value, hcl.Expression) {
 
 	return v, a.Expr
 }
+
 func friendly(v cty.Value) string {
 	if v.IsNull() {
 		return "null"

@@ -171,10 +171,9 @@ func (w *walker) reset() {
 	w.sets, w.kept = nil, 0
 }
 
-// The ID of a point equals the ID of a case that has the point's values as parameters, so it does not
-// matter whether a parameter is an axis or swept.
-// PointIDs returns the IDs of the points of case i in order. Without a sweep it
-// returns only the ID of the case.
+// PointIDs returns the IDs of the points of case i in order. Without a sweep it returns only the ID of the case. The ID
+// of a point equals the ID of a case that has the point's values as parameters, so it does not matter whether a
+// parameter is an axis or swept.
 func (c *Cases) PointIDs(i int) []string {
 	if c.SweepColumns() == nil {
 		return []string{c.ID(i)}
