@@ -100,6 +100,9 @@ func nextOf(store *checkpoint.Store) func(model.FailureGroup) (advice, command s
 				"add --retry failed", apply
 
 		case worker.ClassUnsupportedConfig:
+			if g.Example.Status == "skipped" {
+				return "nothing: the attribute unsupported of the collect block lists them", ""
+			}
 			return "leave such cases out with a filter of the grid, or list their values and the reason in the attribute " +
 				"unsupported of the collect block", ""
 
