@@ -1,6 +1,7 @@
 package pyhost_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"os"
@@ -632,5 +633,38 @@ func TestCaseThatLacksMemoryOfTheHostFails(t *testing.T) {
 		if (f != nil) != bad || f != nil && f.Class != worker.ClassResourceIssue {
 			t.Errorf("case %d: %+v", seq, f)
 		}
+	}
+}
+
+// TestStatusThatCrossesACommand: a worker reports that it waits once more when a case arrives. If a command is
+// under way to it then, it begins a case, and the instrument must neither send it another command nor measure.
+func TestStatusThatCrossesACommand(t *testing.T) {
+	t.Parallel()
+	sent := make(chan []byte, 8)
+	w := instrument.New(instrument.Options{}).Join(func(msg any) error {
+		sent <- raw(t, msg)
+		return nil
+	})
+	defer w.Close()
+	ready := func(commands int) (waits bool) {
+		t.Helper()
+		waits, err := w.Receive(raw(t, m{"type": worker.TypeMeasure, "what": "ready", "waiting": 1, "commands": commands}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return waits
+	}
+	next := func() bool { return bytes.Contains(<-sent, []byte(`"what":"next"`)) }
+	if !ready(0) || !next() {
+		t.Fatal("the worker does not begin its first case")
+	}
+	if ready(0) {
+		t.Error("a worker counts as waiting that has a command under way")
+	}
+	if !ready(1) || !next() {
+		t.Fatal("the worker does not begin its second case")
+	}
+	if len(sent) != 0 {
+		t.Errorf("the worker got a further command: %s", <-sent)
 	}
 }
