@@ -87,7 +87,8 @@ func (c *ckptImportCmd) measurement(a *app) (*collect.Measurement, error) {
 	}
 
 	if in := s.Instance; in.Kind.Class != stage.Measure {
-		return nil, fmt.Errorf("%s is %s; rows go into the case cache of a collect stage", in.Address, textutil.A(in.Kind.Name))
+		kind := textutil.A(in.Kind.Name)
+		return nil, fmt.Errorf("%s is %s; rows go into the case cache of a collect stage", in.Address, kind)
 	}
 
 	if m := collect.MeasurementOf(s.Plan); m != nil {

@@ -198,7 +198,8 @@ func (c *Cases) pointIDWriter() func(to []byte, i, j int) []byte {
 }
 
 // idWriter returns a function that appends the ID of point j of case i to a slice: the hash of the columns
-// of the case and of the swept columns, sorted by name. The function reuses a buffer and must not be called concurrently.
+// of the case and of the swept columns, sorted by name. The function reuses a buffer and must not be called
+// concurrently.
 func (c *Cases) idWriter(swept []string) func(to []byte, i, j int) []byte {
 	type part struct {
 		name  string

@@ -16,8 +16,8 @@ import (
 	"aicplan/sink/base/textutil"
 )
 
-// DidYouMean returns the end of a message about an unknown name: " Did you mean ...?" if a candidate is similar, otherwise
-// the list of candidates if there are at most 12, otherwise "".
+// DidYouMean returns the end of a message about an unknown name: " Did you mean ...?" if a candidate is similar,
+// otherwise the list of candidates if there are at most 12, otherwise "".
 func DidYouMean(given string, candidates []string) string {
 	if near := textutil.Nearest(given, candidates); near != "" {
 		return " Did you mean " + Quoted(near) + "?"

@@ -39,7 +39,8 @@ func (l *linter) has(system, backend, version string) bool {
 // from older versions.
 func (l *linter) slots() {
 	var s *tree.Slots
-	if !l.parsed(tree.SlotsFile, "unreadable", func(data []byte) (err error) { s, err = tree.ParseSlots(data); return err }) {
+	parse := func(data []byte) (err error) { s, err = tree.ParseSlots(data); return err }
+	if !l.parsed(tree.SlotsFile, "unreadable", parse) {
 		return
 	}
 	for _, p := range s.Places() {
@@ -54,7 +55,8 @@ func (l *linter) slots() {
 // lanes checks that attention_lane_defaults.yaml names versions that have tables.
 func (l *linter) lanes() {
 	var lanes map[string]tree.Lanes
-	if !l.parsed(tree.LanesFile, "unreadable", func(data []byte) (err error) { lanes, err = tree.ParseLanes(data); return err }) {
+	parse := func(data []byte) (err error) { lanes, err = tree.ParseLanes(data); return err }
+	if !l.parsed(tree.LanesFile, "unreadable", parse) {
 		return
 	}
 	missing := map[string]bool{} // several architectures may name one version

@@ -180,7 +180,8 @@ func (l *linter) manifest() {
 func (l *linter) images(backend, family string, p pin) {
 	for _, variant := range slices.Sorted(maps.Keys(p.Images)) {
 		if image := p.Images[variant]; strings.Contains(image, "/") && !strings.Contains(image, "@sha256:") {
-			l.found("R5", manifestFile, "", "the image %s (%s of %s, %s) is not pinned by digest", image, family, backend, variant)
+			const text = "the image %s (%s of %s, %s) is not pinned by digest"
+			l.found("R5", manifestFile, "", text, image, family, backend, variant)
 		}
 	}
 }

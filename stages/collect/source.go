@@ -82,8 +82,8 @@ func (s *source) Next() *worker.Task {
 	no := s.schedule.Next()
 	a := &attempt{task: no, units: s.job.openUnits(no), tries: map[string]int{}}
 	cases := s.job.cases
-	return &worker.Task{Deadline: s.schedule.Deadlines.Next(), Data: a, Case: worker.Case{ID: cases.ID(no), Op: s.run.planned.op(),
-		Params: cases.ParamsJSON(no), Sweep: s.sweep(a), Attempt: 1}}
+	c := worker.Case{ID: cases.ID(no), Op: s.run.planned.op(), Params: cases.ParamsJSON(no), Sweep: s.sweep(a), Attempt: 1}
+	return &worker.Task{Deadline: s.schedule.Deadlines.Next(), Data: a, Case: c}
 }
 
 // sweep returns the points of a case that are still open, as JSON. It returns nil for cases that do not sweep.

@@ -61,8 +61,8 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		return &stage.Outcome{Status: stage.StatusSkipped, NoReuse: true, Message: fmt.Sprintf(
 			"nothing exported: the rows are a sample (--%s); allow_partial = true exports them as partial", partial)}, nil
 	default:
-		return nil, fmt.Errorf("nothing was written: the data lacks cases (%s); collect the rest, or set allow_partial = true",
-			partial)
+		const text = "nothing was written: the data lacks cases (%s); collect the rest, or set allow_partial = true"
+		return nil, fmt.Errorf(text, partial)
 	}
 
 	if c.attached() {

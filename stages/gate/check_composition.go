@@ -291,8 +291,9 @@ func (c *composition) run(s *subject) finding {
 			}
 		}
 
-		lines = append(lines, line{math.Abs(ratio - 1),
-			fmt.Sprintf("%s sum=%s%s layer=%s sum/layer=%.3f%s", s.describe(row), number(added.value), of, number(layer), ratio, note)})
+		sum := number(added.value) + of
+		text := fmt.Sprintf("%s sum=%s layer=%s sum/layer=%.3f%s", s.describe(row), sum, number(layer), ratio, note)
+		lines = append(lines, line{math.Abs(ratio - 1), text})
 	}
 
 	if len(lines) == 0 {

@@ -27,7 +27,8 @@ var noQuestions = []string{"GIT_TERMINAL_PROMPT=0", "GH_PROMPT_DISABLED=1", "SSH
 // git runs one command and returns what it prints, without the last line end.
 // Commands never ask anything.
 func (r repository) git(ctx context.Context, stdin string, args ...string) (string, error) {
-	out, said, err := command(ctx, append([]string{"GIT_OPTIONAL_LOCKS=0"}, r.env...), stdin, "git", append([]string{"-C", r.dir}, args...)...)
+	env := append([]string{"GIT_OPTIONAL_LOCKS=0"}, r.env...)
+	out, said, err := command(ctx, env, stdin, "git", append([]string{"-C", r.dir}, args...)...)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return "", fmt.Errorf("git is not installed; publish needs it")

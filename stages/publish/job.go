@@ -1,7 +1,6 @@
 package publish
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,8 +49,10 @@ func (c *Config) prepare(rc *stage.RunContext) (*commitPlan, error) {
 	}
 
 	subject := strings.Join(strings.Fields(c.Message), " ")
-	return &commitPlan{files: files, subject: cmp.Or(subject, fmt.Sprintf("add perf data (%s)", textutil.Counted(len(files), "file"))),
-		body: body, missing: missing}, nil
+	if subject == "" {
+		subject = fmt.Sprintf("add perf data (%s)", textutil.Counted(len(files), "file"))
+	}
+	return &commitPlan{files: files, subject: subject, body: body, missing: missing}, nil
 }
 
 // Exports are the addresses of the exports, and of the report.

@@ -68,8 +68,8 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 
 // input gathers what the report is made of.
 func (c *Config) input(rc *stage.RunContext) model.Input {
-	in := model.Input{Title: c.Title, System: shipped, Run: model.Run{ID: filepath.Base(rc.RunDir), Plan: rc.Range.Filename,
-		Partial: rc.Options.Partial()}}
+	run := model.Run{ID: filepath.Base(rc.RunDir), Plan: rc.Range.Filename, Partial: rc.Options.Partial()}
+	in := model.Input{Title: c.Title, System: shipped, Run: run}
 	if rc.RunDir == "" {
 		in.Run.ID = ""
 	}
