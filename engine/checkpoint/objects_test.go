@@ -1,10 +1,8 @@
 package checkpoint
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/google/go-cmp/cmp"
 
+	"aicplan/sink/base/testutil"
 	"aicplan/sink/table"
 )
 
@@ -55,7 +53,7 @@ func TestObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := tablesDiffer(rec, back); diff != "" {
+	if diff := testutil.Difference(rec, back); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -300,14 +298,4 @@ func TestRuns(t *testing.T) {
 	if last, err := s.LatestRun(); err != nil || last.ID != late.ID {
 		t.Errorf("latest: %v, %v", last, err)
 	}
-}
-
-// tablesDiffer describes two records whose columns or values are different, or returns "". Equal data has equal bytes.
-func tablesDiffer(a, b arrow.Record) string {
-	x, errX := table.EncodeIPC(a)
-	y, errY := table.EncodeIPC(b)
-	if errX == nil && errY == nil && bytes.Equal(x, y) {
-		return ""
-	}
-	return fmt.Sprintf("%v -> %v, %v, %v", a, b, errX, errY)
 }

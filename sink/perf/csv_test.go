@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"aicplan/sink/base/testutil"
 	"aicplan/sink/table"
 )
 
@@ -123,7 +124,7 @@ func TestCSVAgreesWithEncodingCSV(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := differ(rec, ours); d != "" {
+		if d := testutil.Difference(rec, ours); d != "" {
 			t.Fatal(d)
 		}
 	})
@@ -215,7 +216,7 @@ func FuzzReadCSV(f *testing.F) {
 		if err != nil {
 			t.Fatalf("what was read cannot be written and read again: %v", err)
 		}
-		if d := differ(rec, again); d != "" {
+		if d := testutil.Difference(rec, again); d != "" {
 			t.Fatal(d)
 		}
 	})
@@ -287,14 +288,4 @@ func BenchmarkReadCSV(b *testing.B) {
 		}
 	}
 	b.ReportMetric(300_000*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
-}
-
-// differ describes two records whose columns or values are different, or returns "". Equal data has equal bytes.
-func differ(a, b arrow.Record) string {
-	x, errX := table.EncodeIPC(a)
-	y, errY := table.EncodeIPC(b)
-	if errX == nil && errY == nil && bytes.Equal(x, y) {
-		return ""
-	}
-	return fmt.Sprintf("%v -> %v, %v, %v", a, b, errX, errY)
 }

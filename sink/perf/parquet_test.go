@@ -16,6 +16,7 @@ import (
 	"github.com/apache/arrow/go/v17/parquet/schema"
 	"github.com/google/go-cmp/cmp"
 
+	"aicplan/sink/base/testutil"
 	"aicplan/sink/table"
 )
 
@@ -73,7 +74,7 @@ func TestReadPublishedTables(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := differ(rec, again); d != "" {
+			if d := testutil.Difference(rec, again); d != "" {
 				t.Error(d)
 			}
 		})
@@ -104,7 +105,7 @@ func TestParquetRoundTripAndDeterminism(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := differ(rec, back); d != "" {
+	if d := testutil.Difference(rec, back); d != "" {
 		t.Error(d)
 	}
 	if !bytes.Equal(data, toParquet(t, rec)) {
@@ -116,7 +117,7 @@ func TestParquetRoundTripAndDeterminism(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d rows: %v", n, err)
 		}
-		if d := differ(rec, back); d != "" {
+		if d := testutil.Difference(rec, back); d != "" {
 			t.Errorf("%d rows: %s", n, d)
 		}
 	}

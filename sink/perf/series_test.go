@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
+	"aicplan/sink/base/testutil"
 	"aicplan/sink/table"
 )
 
@@ -49,7 +50,7 @@ func TestSeriesRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := differ(want, got); d != "" {
+		if d := testutil.Difference(want, got); d != "" {
 			t.Fatal(d)
 		}
 		again, err := EncodeSeries(got)

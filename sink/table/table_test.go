@@ -8,6 +8,8 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/google/go-cmp/cmp"
+
+	"aicplan/sink/base/testutil"
 )
 
 // rows builds a record from rows of JSON, one object per line.
@@ -30,7 +32,7 @@ func rows(t testing.TB, lines ...string) arrow.Record {
 
 func wantRecord(t *testing.T, got, want arrow.Record) {
 	t.Helper()
-	if d := Diff(want, got); d != "" {
+	if d := testutil.Difference(want, got); d != "" {
 		t.Errorf("the table differs from what is wanted:\n%s", d)
 	}
 }
@@ -218,25 +220,5 @@ func TestKeysTellRowsApart(t *testing.T) {
 		[]arrow.Array{Floats([]float64{1, -1 << 63, math.NaN(), -math.NaN(), 1.5}, nil)}), "n")
 	if ints[0] != floats[0] || ints[1] != floats[1] || floats[2] != floats[3] || floats[4] == floats[0] {
 		t.Errorf("numbers do not compare by value: %q, %q", ints, floats)
-	}
-}
-
-func TestDiffNamesTheDifferences(t *testing.T) {
-	a := rows(t, `{"m":1,"f":1.5,"s":"a"}`, `{"m":2,"f":2.5,"s":null}`)
-	b := rows(t, `{"m":1,"f":1.5,"s":"b"}`, `{"m":3,"f":2.5,"s":"x"}`)
-	for _, tc := range []struct {
-		a, b arrow.Record
-		want string
-	}{
-		{a, a, ""},
-		{a, b, `column "m", row 1: 2 -> 3`},
-		{a, Drop(a, "s"), "columns: f, m, s -> f, m"},
-		{a, Take(a, []int{0}), "rows: 2 -> 1"},
-		{rows(t, `{"m":1}`), rows(t, `{"m":1.5}`), `column "m": int64 -> float64`},
-		{rows(t, `{"s":"a"}`, `{"s":null}`), rows(t, `{"s":"a"}`, `{"s":"x"}`), `column "s", row 1: <nil> -> "x"`},
-	} {
-		if got := Diff(tc.a, tc.b); got != tc.want {
-			t.Errorf("got %q, want %q", got, tc.want)
-		}
 	}
 }

@@ -1,9 +1,7 @@
 package tree
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +11,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 	"pgregory.net/rapid"
 
+	"aicplan/sink/base/testutil"
 	"aicplan/sink/table"
 )
 
@@ -113,7 +112,7 @@ func TestMerge(t *testing.T) {
 		table.Ints([]int64{2, 4, 1, 3}, nil), table.Ints([]int64{0, 128, 0, 0}, nil), table.Floats([]float64{20, 40, 1, 3},
 			nil),
 		table.Floats([]float64{0, 0, 100, 100}, []bool{false, false, true, true}))
-	if d := differ(want, out); d != "" {
+	if d := testutil.Difference(want, out); d != "" {
 		t.Error(d)
 	}
 	// The old rows get the window too when they lack it and are kept.
@@ -372,14 +371,4 @@ func update(path string, next func([]byte) ([]byte, error)) error {
 		return err
 	}
 	return os.WriteFile(path, data, 0o644)
-}
-
-// differ describes two records whose columns or values are different, or returns "". Equal data has equal bytes.
-func differ(a, b arrow.Record) string {
-	x, errX := table.EncodeIPC(a)
-	y, errY := table.EncodeIPC(b)
-	if errX == nil && errY == nil && bytes.Equal(x, y) {
-		return ""
-	}
-	return fmt.Sprintf("%v -> %v, %v, %v", a, b, errX, errY)
 }

@@ -1,7 +1,6 @@
 package collect
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/google/go-cmp/cmp"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/testutil"
 	"aicplan/sink/table"
 )
 
@@ -61,7 +60,7 @@ func TestCollectAndReuse(t *testing.T) {
 	if second.Counts.Reused != 20 || b.events.count("worker up") != 0 {
 		t.Errorf("counts %+v, %d workers", second.Counts, b.events.count("worker up"))
 	}
-	if diff := differ(first.Data.Table, second.Data.Table); diff != "" {
+	if diff := testutil.Difference(first.Data.Table, second.Data.Table); diff != "" {
 		t.Errorf("the same cases give another table: %s", diff)
 	}
 
@@ -439,14 +438,4 @@ func TestWarmPool(t *testing.T) {
 	if n := b.events.count("worker up"); n != 0 {
 		t.Errorf("%d more workers came up for other settings", n)
 	}
-}
-
-// differ describes two records whose columns or values are different, or returns "". Equal data has equal bytes.
-func differ(a, b arrow.Record) string {
-	x, errX := table.EncodeIPC(a)
-	y, errY := table.EncodeIPC(b)
-	if errX == nil && errY == nil && bytes.Equal(x, y) {
-		return ""
-	}
-	return fmt.Sprintf("%v -> %v, %v, %v", a, b, errX, errY)
 }
