@@ -108,14 +108,6 @@ var powFunc = define("a number to the power of another", cty.Number, cty.Number,
 		if math.IsNaN(v) || math.IsInf(v, 0) { // the standard library panics or returns infinity
 			return cty.NilVal, fmt.Errorf("%v to the power of %v is not a finite number", num, power)
 		}
-		// Products of integers are exact, as other arithmetic is. Higher powers of 0, 1 and -1 are exact floats.
-		if args[0].AsBigFloat().IsInt() && power == math.Trunc(power) && power >= 0 && power <= 1024 {
-			product := cty.NumberIntVal(1)
-			for range int(power) {
-				product = product.Multiply(args[0])
-			}
-			return product, nil
-		}
 		return cty.NumberFloatVal(v), nil
 	}, "num", "power")
 
