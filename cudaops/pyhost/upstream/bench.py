@@ -282,12 +282,7 @@ def main():
             spread = [max(x, y) / min(x, y) for i in runs[0] for x, y in zip(runs[0][i], other.get(i, []))]
             print("max/min of two runs, p50 p95: " + percentiles(spread, 0.5, 0.95))
         if args.truth:
-            # Small kernels of a graph are faster once another process has a context, as the workers of aicplan do.
-            other = "import sys, torch; torch.ones(8, device='cuda'); print(flush=True); sys.stdin.read()"
-            with subprocess.Popen([sys.executable, "-c", other], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as context:
-                context.stdout.readline()
-                truth, _, _ = bench.upstream("alone", list(everything)[:: max(1, len(everything) // args.truth)])
-                context.stdin.close()
+            truth, _, _ = bench.upstream("alone", list(everything)[:: max(1, len(everything) // args.truth)])
             for name, rows in [("aicplan", runs[0]), ("collectors", own)]:
                 for above, least, most in (("above", 0.03, 1e9), ("below", 0, 0.03)):
                     over = [x / y for i, t in truth.items() for x, y in zip(rows.get(i, []), t) if least <= y < most]
