@@ -87,7 +87,7 @@ func (c *ckptImportCmd) measurement(a *app) (*collect.Measurement, error) {
 	}
 
 	if in := s.Instance; in.Kind.Class != stage.Measure {
-		kind := textutil.A(in.Kind.Name)
+		kind := textutil.WithArticle(in.Kind.Name)
 		return nil, fmt.Errorf("%s is %s; rows go into the case cache of a collect stage", in.Address, kind)
 	}
 

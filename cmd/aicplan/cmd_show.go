@@ -251,7 +251,7 @@ func (c *casesCmd) Run(a *app) error {
 
 	if s.Plan == nil || s.Plan.Data == nil || s.Plan.Data.Planned == nil {
 		return fmt.Errorf("%s is %s, not a grid: what stages measured is shown by aicplan show", c.Address,
-			textutil.A(s.Instance.Kind.Name))
+			textutil.WithArticle(s.Instance.Kind.Name))
 	}
 
 	t := s.Plan.Data.Planned

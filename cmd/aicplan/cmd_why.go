@@ -104,7 +104,7 @@ func gridOf(cfg *config.Config, in *config.Instance) (*config.Instance, error) {
 		return found[addresses[0]], nil
 	case 0:
 		return nil, fmt.Errorf("%s is %s that has no grid, so that there are no filters to explain", in.Address,
-			textutil.A(in.Kind.Name))
+			textutil.WithArticle(in.Kind.Name))
 	}
 	return nil, fmt.Errorf("%s has the cases of several grids: name one of %s", in.Address, strings.Join(addresses, ", "))
 }

@@ -266,7 +266,7 @@ func (e *expectation) counts(s *plan.StageSummary) hcl.Diagnostics {
 		n, ok := have[w.attribute]
 		switch {
 		case !ok:
-			fail(w.attribute, "is %s, which has no count %s.", textutil.A(s.Kind), w.attribute)
+			fail(w.attribute, "is %s, which has no count %s.", textutil.WithArticle(s.Kind), w.attribute)
 		case n != *w.want:
 			fail(w.attribute, w.what+", not %s.", textutil.Count(n), textutil.Count(*w.want))
 		}

@@ -165,7 +165,7 @@ func (o *Option) take(v cty.Value) (cty.Value, error) {
 	if o.Type != cty.DynamicPseudoType && o.Type != cty.NilType {
 		conv, err := convert.Convert(v, o.Type)
 		if err != nil {
-			return v, fmt.Errorf("it must be %s: %w", textutil.A(o.Type.FriendlyName()), err)
+			return v, fmt.Errorf("it must be %s: %w", textutil.WithArticle(o.Type.FriendlyName()), err)
 		}
 		v = conv
 	}

@@ -171,7 +171,7 @@ var ServiceType = cty.Capsule("service", reflect.TypeFor[Service]())
 
 // ServiceOf returns the service of a kind that v refers to.
 func ServiceOf(v cty.Value, kind string) (*Service, error) {
-	what := fmt.Sprintf("%s, such as %s.NAME", textutil.A(kind), kind)
+	what := fmt.Sprintf("%s, such as %s.NAME", textutil.WithArticle(kind), kind)
 	s, err := unwrap[Service](v, ServiceType, what)
 	if err == nil && s.Kind != kind {
 		return nil, fmt.Errorf("this is %s; it must refer to %s", s.Address, what)

@@ -126,7 +126,7 @@ func (c *Config) invalidCases(cases *grid.Cases, planDir string) (n int, example
 				if v.Type() == cty.String && !v.IsNull() {
 					text = fmt.Sprintf("%q", v.AsString())
 				}
-				example = fmt.Sprintf("op %q of %s runtime takes %s %s, and %s has %s", name, textutil.A(c.runtime.Kind),
+				example = fmt.Sprintf("op %q of %s runtime takes %s %s, and %s has %s", name, textutil.WithArticle(c.runtime.Kind),
 					col.name, strings.Join(words[col.name], ", "), c.grid.Address, text)
 			}
 
@@ -162,7 +162,7 @@ func (c *Config) opUnknown(cases *grid.Cases) error {
 			also = ", and " + strings.Join(more, ", ")
 		}
 
-		return fmt.Errorf("%s runtime has no op %q.%s Its ops are %s%s", textutil.A(c.runtime.Kind), name,
+		return fmt.Errorf("%s runtime has no op %q.%s Its ops are %s%s", textutil.WithArticle(c.runtime.Kind), name,
 			textutil.DidYouMean(name, have), strings.Join(have, ", "), also)
 	}
 
@@ -195,7 +195,7 @@ func (c *Config) opUnknown(cases *grid.Cases) error {
 	return fmt.Errorf(
 		"op %q of %s runtime needs the parameters %s, and %s has no %s.%s Add an axis or a column for each to the grid",
 		name,
-		textutil.A(c.runtime.Kind),
+		textutil.WithArticle(c.runtime.Kind),
 		strings.Join(known[i].Needs, ", "),
 		c.grid.Address,
 		strings.Join(missing, ", "),

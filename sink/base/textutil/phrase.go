@@ -41,8 +41,8 @@ func DidYouMean(word string, candidates []string) string {
 	return ""
 }
 
-// A returns the word behind its article: "a gate", "an export".
-func A(word string) string {
+// WithArticle returns a word with its article: "a gate", "an export".
+func WithArticle(word string) string {
 	if strings.ContainsAny(word[:min(1, len(word))], "aeio") {
 		return "an " + word
 	}
