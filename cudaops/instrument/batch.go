@@ -95,12 +95,12 @@ func (o *offer) finish(r measure.Measured, err error) {
 	o.end(columns, nil)
 }
 
-// hotPass is how long a pass over capped cases of like power takes: with what heats the device before
-// two of them, it ends before the clock falls below that of the power cap.
+// hotPass is the duration of a pass over capped cases of like power. Heating and two passes end before
+// the clock of an H200 falls below that of the power cap.
 const hotPass = 280 * time.Millisecond
 
-// fullBatch is how many capped cases are visited in one pass if the device has memory
-// for them: each of them is heated for and visited as briefly as in a native session.
+// fullBatch is the number of capped cases from which on no more are prepared before they are measured:
+// more cases share a window with others of like power.
 const fullBatch = 160
 
 // leastRound is how few further cases end the preparing of more: each round costs the

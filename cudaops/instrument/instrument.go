@@ -305,8 +305,8 @@ type member struct {
 	parked bool // it waits for a command
 	// trimmed is set once it has given back its memory, until its next case.
 	trimmed bool
-	// sent are the commands that end a wait. A status that the worker sent before the last of them came says
-	// nothing: the worker is not waiting.
+	// sent counts the commands that end a wait. If a status counts fewer, the worker sent it before it
+	// received the last one, and is not waiting.
 	sent   int
 	alone  bool // it prepares a case that has the device to itself
 	ready  status
@@ -541,7 +541,7 @@ type status struct {
 	Closed   string `json:"closed"`  // why it can begin none now
 	Short    int64  `json:"short"`   // bytes that were not enough for the next one; 0 if not tried
 	UUID     string `json:"uuid"`
-	Commands int    `json:"commands"` // that ended its waits so far
+	Commands int    `json:"commands"` // received so far that ended a wait
 }
 
 // reply answers a command.

@@ -69,8 +69,8 @@ type Tuning struct {
 	// Probe looks at every capped case on a recovered device first: how far its work
 	// lowers the clock at once corrects the clock that the cap leaves it.
 	Probe bool
-	// HotPass is how long a pass over capped cases takes whose order is learned: there are as many passes
-	// over as few cases as that needs. 0: one pass over all of them.
+	// HotPass bounds a pass over capped cases. If their order is learned, they are divided into groups
+	// whose passes take HotPass. 0 means no bound.
 	HotPass time.Duration
 	// Locked is set if the device's clocks are locked. The droop is unknown then, and
 	// every Learn case runs with the capped ones.

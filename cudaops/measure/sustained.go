@@ -161,11 +161,11 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 	return nil
 }
 
-// windows divides the open cases of a session that learns their order into groups of like power whose
-// passes take HotPass. The clock of an H200 is at the power cap 0.15 to 0.2 s after work began, and
-// stays there until 0.8 s, when a second controller lowers it by up to 15 % for 0.2 s. A rest of 0.1 s
-// starts that time anew. The long cases that the cap may hold after a while follow the others: the
-// controller acts on the mean power, so cases of one kind would run too fast among those of the other.
+// windows divides the open cases into groups of like power whose passes take HotPass. An H200 reaches the
+// clock of the power cap 0.2 s after work began. After 0.8 s, a second controller lowers the clock by up to
+// 15 % for 0.2 s. After 0.1 s of rest, the same happens again. Cases that are only visited here because they
+// are long have groups of their own: the controllers act on the mean power, so hungry cases would run too fast
+// among them.
 func (s *Session) windows() (out [][]*pending) {
 	kinds := [2][]*pending{}
 	for _, o := range s.open {

@@ -40,7 +40,7 @@ class CpuTarget:
 
 _GATED = 200  # launches that a device's queue holds for certain, with what is in them
 _LONG = 1e-3  # seconds above which the second execution gives the time, and launching a graph is hidden
-_LONGEST = 0.1  # seconds above which the first execution gives the time, if the host was not what took it
+_LONGEST = 0.1  # seconds above which the first execution gives the time, unless the host spent them on compiling
 _GATED_SECONDS = 0.01  # of the host, in which the gate stays closed
 _TURN = 1e-3  # seconds between the end of a burst and the first launch of the next one
 
