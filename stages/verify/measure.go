@@ -24,7 +24,7 @@ const deadline = 10 * time.Minute
 type repeat struct {
 	worker.Case
 	points []point
-	alien  func(worker.Row) bool // reports whether a row is one of another case
+	other  func(worker.Row) bool // reports whether a row belongs to another case
 	rows   []worker.Row
 	fail   *worker.Failure
 }
@@ -64,7 +64,7 @@ func (c *Config) tasksOf(m *collect.Measurement, ds *stage.Dataset, sampled []in
 
 		j := byTask[at.task]
 		if j == nil {
-			j = &repeat{alien: func(row worker.Row) bool { return m.Contradicts(at.task, row) }}
+			j = &repeat{other: func(row worker.Row) bool { return m.Contradicts(at.task, row) }}
 			byTask[at.task], order = j, append(order, at.task)
 		}
 
@@ -129,7 +129,7 @@ func (s *queue) Done(o worker.Outcome) {
 		return
 	}
 
-	j.rows, j.fail = slices.DeleteFunc(o.Rows, j.alien), o.Failure
+	j.rows, j.fail = slices.DeleteFunc(o.Rows, j.other), o.Failure
 	s.done = append(s.done, j)
 
 	failed := 0
