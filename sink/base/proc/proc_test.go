@@ -132,16 +132,28 @@ func TestTreesAreNested(t *testing.T) {
 	if err != nil || len(outer.Members()) > 1 {
 		t.Fatalf("%v, %v", outer.Members(), err)
 	}
-	inner := exec.Command("setsid", "sleep", "600")
+	awaitMark(t, outer.Pid())
+	inner := exec.Command("sleep", "600")
+	inner.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	inner.Env = append(os.Environ(), markOf(t, outer.Pid())+"/INNER")
 	if err := inner.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = inner.Process.Kill(); _ = inner.Wait() })
-	await(t, "the inner process", func() bool { return slices.Contains(outer.Members(), inner.Process.Pid) })
-	if !proc.Marked(inner.Process.Pid) || proc.Marked(os.Getpid()) {
-		t.Error("only processes of trees are marked")
+	awaitMark(t, inner.Process.Pid)
+	if got := outer.Members(); !slices.Contains(got, inner.Process.Pid) {
+		t.Errorf("%d is not among %v", inner.Process.Pid, got)
 	}
+	if proc.Marked(os.Getpid()) {
+		t.Error("the process that started the tree is marked")
+	}
+}
+
+// awaitMark waits until a started process has its mark. Its environment cannot be read while it executes
+// its program.
+func awaitMark(t *testing.T, pid int) {
+	t.Helper()
+	await(t, fmt.Sprintf("the mark of %d", pid), func() bool { return proc.Marked(pid) })
 }
 
 // markOf returns the variable of a process as "NAME=value".
@@ -180,28 +192,34 @@ func TestKillOrphansSparesLivingStarters(t *testing.T) {
 		t.Cleanup(func() { _ = cmd.Process.Kill() })
 		return cmd
 	}
-	wantKilled := func(orphan *exec.Cmd) {
+	wantKilled := func(err error) {
 		t.Helper()
-		if err := orphan.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		if err == nil || !strings.Contains(err.Error(), "killed") {
 			t.Errorf("the orphan ended with %v", err)
 		}
 	}
 	here, _, _ := strings.Cut(proc.Starter(os.Getpid()), ":")
 
 	elsewhere := start(fmt.Sprintf("1%s:%d:1/x", here, dead.Process.Pid))
-	// Every aicplan of the machine kills this one, and another test's may be first.
+	awaitMark(t, elsewhere.Process.Pid)
+
+	// Every aicplan of the machine kills this one, so another test's may be first.
 	orphan := start(fmt.Sprintf("%s:%d:1/x", here, dead.Process.Pid))
-	proc.KillOrphans()
-	wantKilled(orphan)
+	ended := make(chan error, 1)
+	go func() { ended <- orphan.Wait() }()
+	await(t, "the end of the orphan", func() bool { proc.KillOrphans(); return len(ended) > 0 })
+	wantKilled(<-ended)
 
 	// No other program uses this namespace.
 	ours := fmt.Sprintf("test%d", os.Getpid())
 	orphan = start(fmt.Sprintf("%s:%d:1/x/y", ours, dead.Process.Pid))
 	living := start(strings.Replace(proc.Starter(os.Getpid()), here, ours, 1) + "/x")
+	awaitMark(t, orphan.Process.Pid)
+	awaitMark(t, living.Process.Pid)
 	if n := proc.KillOrphansOf(ours); n != 1 {
 		t.Errorf("%d processes were killed", n)
 	}
-	wantKilled(orphan)
+	wantKilled(orphan.Wait())
 	if err := living.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("a process of a living starter was killed: %v", err)
 	}
