@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -67,13 +68,35 @@ func statOf(pid int) (p process, ok bool) {
 // mark returns the value of Variable in the environment of a process, or "" if it has none or its
 // environment cannot be read.
 func (p process) mark() string {
-	environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid))
+	environ := p.environ()
+	for i := 0; len(environ) == 0 && i < 20; i++ {
+		loading := p.loading()
+		environ = p.environ() // the first one may be that of the program before
+		if !loading {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+
 	for kv := range bytes.SplitSeq(environ, []byte{0}) {
 		if v, ok := bytes.CutPrefix(kv, []byte(Variable+"=")); ok {
 			return string(v)
 		}
 	}
 	return ""
+}
+
+func (p process) environ() []byte {
+	environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid))
+	return environ
+}
+
+// loading reports whether the kernel is loading the program of a process. Until this is done, the process
+// has no arguments and no environment.
+func (p process) loading() bool {
+	now, running := statOf(p.pid)
+	kernelThread := now.session == 0
+	return running && !kernelThread && CommandLine(p.pid) == ""
 }
 
 // space identifies the booted machine and its process namespace, in which process ids are unique.

@@ -122,6 +122,26 @@ func TestStopFindsProcessesThatLeft(t *testing.T) {
 	}
 }
 
+// TestKillFindsProcessesThatJustStarted kills trees whose program ends as soon as it has started a process
+// that leaves its session, so the kernel may still be loading that one's program.
+func TestKillFindsProcessesThatJustStarted(t *testing.T) {
+	t.Parallel()
+	for range 100 {
+		tree, err := proc.Start(exec.Command("setsid", "--fork", "sleep", "603"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if n := tree.Kill(); n > 0 {
+				t.Errorf("%d processes were not found at first", n)
+			}
+		})
+		<-tree.Done()
+		tree.Kill()
+		await(t, "the end of the processes", func() bool { return len(tree.Members()) == 0 })
+	}
+}
+
 // TestTreesAreNested starts a tree within a tree: the outer one has the processes of both.
 func TestTreesAreNested(t *testing.T) {
 	t.Parallel()
