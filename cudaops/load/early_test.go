@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -221,6 +222,52 @@ func TestContentOfParts(t *testing.T) {
 	set.ExtraInputs = map[string]json.RawMessage{"n": json.RawMessage("2")}
 	if err := set.Settle(); err == nil || !strings.Contains(err.Error(), "extra input n is 2") {
 		t.Error(err)
+	}
+}
+
+// TestTokensOfSomeResponsesAreUnknown uses a server that counts the tokens of every second response. Sums of the known
+// ones would be half of what was generated.
+func TestTokensOfSomeResponsesAreUnknown(t *testing.T) {
+	var n atomic.Int64
+	url := raw(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, chunk+chunk)
+		if n.Add(1)%2 == 0 {
+			fmt.Fprint(w, `data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`+"\n\n")
+		}
+		fmt.Fprint(w, "data: [DONE]\n\n")
+	})
+	e := measure(t, map[string]any{"url": url, "model": "m"}, `{}`, "chat", `{"requests": 4}`)
+	if e.failure != nil {
+		t.Fatalf("%+v", e.failure)
+	}
+	row := e.rows[0]
+	if row["output_length"] != 2.0 || row["request_throughput"] == nil {
+		t.Errorf("%v", row)
+	}
+	for _, name := range []string{"throughput", "input_throughput", "total_throughput"} {
+		if v, ok := row[name]; ok {
+			t.Errorf("%s is %v", name, v)
+		}
+	}
+	if files := string(e.file(t, aiperf.SummaryJSON)); strings.Contains(files, `"total_osl"`) ||
+		strings.Contains(files, `"effective_decode_throughput"`) {
+		t.Errorf("%s", files)
+	}
+}
+
+// TestOneMessageHasNoTokenLatency checks that a response which arrives in one message keeps no limit of the time between
+// tokens, which it does not show.
+func TestOneMessageHasNoTokenLatency(t *testing.T) {
+	url := raw(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"choices":[{"message":{"content":"a b c"}}],"usage":{"prompt_tokens":3,"completion_tokens":3}}`)
+	})
+	e := measure(t, map[string]any{"url": url, "model": "m"}, `{}`, "chat", `{"requests": 4, "slo": {"itl": 20}}`)
+	if e.failure != nil {
+		t.Fatalf("%+v", e.failure)
+	}
+	if row := e.rows[0]; row["itl"] != nil || row["ttft"] == nil || row["good_fraction"] != 0.0 {
+		t.Errorf("itl is %v, ttft %v, good_fraction %v", row["itl"], row["ttft"], row["good_fraction"])
 	}
 }
 

@@ -147,7 +147,7 @@ func (r *Record) Per(v *Values, streaming bool, slo SLO) {
 			v[TTST] = ms(r.Times[1] - r.Times[0])
 		}
 
-		if osl > 1 {
+		if osl > 1 && n > 1 { // one message shows no time between tokens
 			itl := float64(latency-ttft) / float64(osl-1)
 			v[ITL] = itl / 1e6
 			if itl > 0 {

@@ -264,6 +264,12 @@ func (c *Collector) Summary() *Summary {
 	st, ok := Describe(c.chunks.all())
 	put(InterChunk, st, ok)
 	sum := func(i int) float64 { return c.columns[i].sum() }
+	tokens := func(i int) float64 { // of all successful requests, or NaN if the length of one is unknown
+		if c.columns[i].n < s.Succeeded {
+			return math.NaN()
+		}
+		return sum(i)
+	}
 	seconds := float64(s.To-s.From) / 1e9
 	n := float64(s.Succeeded)
 	scalar("request_count", n)
@@ -280,13 +286,13 @@ func (c *Collector) Summary() *Summary {
 	if seconds > 0 {
 		scalar("benchmark_duration", seconds)
 		scalar("request_throughput", n/seconds)
-		scalar("output_token_throughput", sum(OutputLength)/seconds)
-		scalar("input_token_throughput", sum(InputLength)/seconds)
-		scalar("total_token_throughput", (sum(InputLength)+sum(OutputLength))/seconds)
+		scalar("output_token_throughput", tokens(OutputLength)/seconds)
+		scalar("input_token_throughput", tokens(InputLength)/seconds)
+		scalar("total_token_throughput", (tokens(InputLength)+tokens(OutputLength))/seconds)
 	}
 
-	scalar("total_isl", sum(InputLength))
-	scalar("total_osl", sum(OutputLength))
+	scalar("total_isl", tokens(InputLength))
+	scalar("total_osl", tokens(OutputLength))
 	for i, n := range []int{s.Items, s.Images} {
 		if name := [2]string{"item", "image"}[i]; n > 0 && seconds > 0 {
 			scalar("total_"+name+"s", float64(n))
@@ -294,7 +300,7 @@ func (c *Collector) Summary() *Summary {
 		}
 	}
 
-	scalar("total_output_tokens", sum(OutputTokens))
+	scalar("total_output_tokens", tokens(OutputTokens))
 	scalar("total_reasoning_tokens", sum(ReasoningTokens))
 	scalar("total_usage_prompt_tokens", sum(UsagePrompt))
 	scalar("total_usage_completion_tokens", sum(UsageCompletion))
@@ -323,7 +329,8 @@ func (c *Collector) Summary() *Summary {
 	}
 
 	if c.w != nil && s.Succeeded > 0 {
-		s.Metrics = append(s.Metrics, c.w.metrics(s.From, s.To, c.Streaming)...)
+		s.Metrics = append(s.Metrics, c.w.metrics(s.From, s.To, c.Streaming,
+			!math.IsNaN(tokens(InputLength)+tokens(OutputLength)))...)
 	}
 
 	s.Errors = []ErrorCount{} // never null in files

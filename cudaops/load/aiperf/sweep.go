@@ -238,12 +238,19 @@ func plus(a, b []span) []span {
 	return combine(a, b, func(x, y span) span { return span{value: x.value + y.value, n: x.n + y.n} })
 }
 
-// metrics returns the statistics of all quantities within a window.
-func (w *sweeps) metrics(from, to int64, streaming bool) []Metric {
+// metrics returns the statistics of all quantities within a window. counted is true if the tokens of all requests are
+// known.
+func (w *sweeps) metrics(from, to int64, streaming, counted bool) []Metric {
 	var out []Metric
 	put := func(tag string, spans []span) {
 		if s, ok := weighted(spans); ok {
 			out = append(out, Metric{Def: overallDef(tag), Stats: s, Has: true, Sweep: true})
+		}
+	}
+
+	putTokens := func(tag string, spans []span) {
+		if counted {
+			put(tag, spans)
 		}
 	}
 
@@ -256,19 +263,19 @@ func (w *sweeps) metrics(from, to int64, streaming bool) []Metric {
 	prefill, decode := w.prefill.spans(from, to), w.decode.spans(from, to)
 	prefillRate, decodeRate := w.prefillRate.spans(from, to), w.decodeRate.spans(from, to)
 	total := plus(prefillRate, decodeRate)
-	put("effective_decode_throughput", decodeRate)
-	put("effective_prefill_throughput", prefillRate)
+	putTokens("effective_decode_throughput", decodeRate)
+	putTokens("effective_prefill_throughput", prefillRate)
 	put("effective_decode_concurrency", decode)
 	put("effective_prefill_concurrency", prefill)
-	put("effective_total_throughput", total)
-	put("effective_decode_throughput_per_user", ratio(decodeRate, decode))
-	put("effective_prefill_throughput_per_user", ratio(prefillRate, prefill))
-	put("tokens_in_flight", w.tokens.spans(from, to))
-	put("active_decode_throughput", active(decodeRate))
-	put("active_prefill_throughput", active(prefillRate))
-	put("active_decode_throughput_per_user", active(ratio(decodeRate, decode)))
-	put("active_prefill_throughput_per_user", active(ratio(prefillRate, prefill)))
-	put("active_total_throughput", active(total))
+	putTokens("effective_total_throughput", total)
+	putTokens("effective_decode_throughput_per_user", ratio(decodeRate, decode))
+	putTokens("effective_prefill_throughput_per_user", ratio(prefillRate, prefill))
+	putTokens("tokens_in_flight", w.tokens.spans(from, to))
+	putTokens("active_decode_throughput", active(decodeRate))
+	putTokens("active_prefill_throughput", active(prefillRate))
+	putTokens("active_decode_throughput_per_user", active(ratio(decodeRate, decode)))
+	putTokens("active_prefill_throughput_per_user", active(ratio(prefillRate, prefill)))
+	putTokens("active_total_throughput", active(total))
 
 	return out
 }
