@@ -18,6 +18,7 @@ func (p *phase) endEarly(reason string, grace time.Duration) {
 		return
 	}
 
+	p.endedAt.Store(p.r.now())
 	p.cutoff()
 	if grace <= 0 {
 		p.abort()

@@ -273,7 +273,8 @@ func (p *phase) follow(g *generator, i int, begun int64) error {
 		}
 
 		if rec := r.Record; rec != nil {
-			for _, at := range []*int64{&rec.Credit, &rec.Free, &rec.Start, &rec.Sent, &rec.Ack, &rec.Last, &rec.Finish} {
+			for _, at := range []*int64{&rec.Credit, &rec.Free, &rec.Start, &rec.Sent, &rec.Ack, &rec.Last, &rec.Finish,
+				&rec.Ended} {
 				*at -= min(ahead, *at) // 0 means that the event did not happen
 			}
 			for k := range rec.Times {

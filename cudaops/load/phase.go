@@ -41,8 +41,9 @@ type phase struct {
 	cutoff    context.CancelFunc
 	abort     context.CancelFunc     // cancels open requests
 	endedBy   atomic.Pointer[string] // the first reason to end early
-	mu        sync.Mutex             // protects cancel
-	failures  failureLimits          // protected by the runner
+	endedAt   atomic.Int64
+	mu        sync.Mutex    // protects cancel
+	failures  failureLimits // protected by the runner
 	cancel    *rand.Rand
 	collector aiperf.Collector
 	groups    groups
@@ -155,8 +156,12 @@ func (r *runner) phase(ctx context.Context, warmup bool, client *Client) (*Phase
 
 	out := &Phase{Phase: aiperf.Phase{Summary: p.collector.Summary(), From: from, To: to}, Batches: p.batches,
 		endedBy: p.reason(replay), Groups: p.groups.figures()}
+	if out.Summary.Cut > 0 {
+		out.To = out.Summary.To // without the grace
+	}
+
 	if p.slicer != nil {
-		out.Slices = p.slicer.Slices(to)
+		out.Slices = p.slicer.Slices(out.To)
 	}
 
 	if out.Summary.Requests == 0 {
@@ -290,6 +295,7 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, due, free int64
 	s.filled()
 	ses.id = rec.Correlation
 	ses.turn++
+	rec.Ended = p.endedAt.Load()
 	end, more = rec.Finish, rec.Err == nil && ses.turn < ses.turns
 	if more && ses.conv.Turns[ses.turn].History {
 		ses.history = append(append(ses.history, t.Prompt().Messages...),

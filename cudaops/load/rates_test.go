@@ -56,10 +56,29 @@ func TestDurationAndGrace(t *testing.T) {
 		if s.Succeeded != 6 || s.Cut != 2 || s.Requests != 6 || s.Failed != 0 || res.EndedBy != "duration" {
 			t.Errorf("%d succeeded, %d were cut, it ended by %s: %+v", s.Succeeded, s.Cut, res.EndedBy, s.Errors)
 		}
-		near(t, "duration", avg(t, s, "benchmark_duration"), 1.05)
+		// The cut requests are in no rate, and so is the grace in which only they were open.
+		near(t, "duration", avg(t, s, "benchmark_duration"), 1)
+		near(t, "phase", float64(res.Profiling.To-res.Profiling.From)/1e9, 1)
 		if len(recs) != 8 {
 			t.Errorf("%d records", len(recs))
 		}
+	})
+}
+
+// TestStalledServerCountsUntilTheEnd uses a server that sends nothing more after the first requests: they do not define
+// the window alone, and the grace is no part of it.
+func TestStalledServerCountsUntilTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := quick()
+		set.Requests, set.Duration, set.Grace, set.Concurrency = 0, 10, 30, 2
+		srv := server(t, loadtest.Options{TTFT: time.Second, Slots: 2, Faults: []loadtest.Fault{{Kind: loadtest.FaultHang,
+			Every: 2}}})
+		res, _ := start(t, srv, set, Options{})
+		s := res.Profiling.Summary
+		if s.Cut != 2 || s.Succeeded == 0 {
+			t.Fatalf("%d succeeded, %d were cut: %+v", s.Succeeded, s.Cut, s.Errors)
+		}
+		near(t, "duration", avg(t, s, "benchmark_duration"), 10)
 	})
 }
 

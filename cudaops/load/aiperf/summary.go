@@ -33,8 +33,9 @@ type Summary struct {
 	Metrics []Metric
 	Errors  []ErrorCount
 
-	// From and To are the time window in ns since the Unix epoch: from the start of the first request to
-	// the end of the last, including failed requests. All rates are relative to this window.
+	// From and To are the time window in ns since the Unix epoch: from the start of the first request to the end of the
+	// last, including failed requests. If requests were cut, it ends no earlier than the load. All rates are relative to
+	// this window.
 	From, To int64
 
 	// Requests = Succeeded + Failed. Cancelled is the part of Failed that the client cancelled on purpose. Cut counts
@@ -173,8 +174,9 @@ func (c *Collector) Add(r *Record) *Values {
 		s.From = r.Start
 	}
 
-	s.To = max(s.To, r.Finish)
 	if r.Cut {
+		// Waiting for a request that is not counted is no part of the window.
+		s.To = max(s.To, min(r.Finish, cmp.Or(r.Ended, r.Finish)))
 		s.Cut++
 		for i := range c.v {
 			c.v[i] = math.NaN()
@@ -182,6 +184,7 @@ func (c *Collector) Add(r *Record) *Values {
 		return &c.v
 	}
 
+	s.To = max(s.To, r.Finish)
 	s.Requests++
 	for i, x := range c.v {
 		if !math.IsNaN(x) {
