@@ -179,7 +179,7 @@ func (s *slot) read(head *responseHead) error {
 
 	asked := head.StatusCode == http.StatusOK && s.r.settings.Streaming
 	s.isSSE = asked && (head.kind == "" || head.kind == "text/event-stream")
-	vague := asked && (head.kind == "text/plain" || head.kind == "application/octet-stream")
+	vague := asked && !s.isSSE
 	source, ok := in.(openai.Source)
 	if vague || s.isSSE && !ok {
 		if s.in.Reader == nil {
@@ -189,7 +189,7 @@ func (s *slot) read(head *responseHead) error {
 		in, source = s.in, s.in
 	}
 
-	if vague { // servers and proxies without support for event streams send these types
+	if vague { // servers and proxies without support for event streams send other types
 		start, err := s.in.Peek(len("event:"))
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err

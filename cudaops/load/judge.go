@@ -1,6 +1,7 @@
 package load
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -81,10 +82,17 @@ func (s *slot) failure(res *http.Response, after time.Duration, cancelled bool) 
 		return fail(0, aiperf.TypeProtocol, "%s", err)
 	}
 
+	other := bytes.TrimSpace(s.events.Other)
 	if !s.isSSE {
 		if f := s.whole(res); f != nil {
 			return f
 		}
+	} else if len(rec.Times) == 0 && len(other) > 0 {
+		_, err := openai.Parse(other)
+		if se, ok := errors.AsType[*openai.ServerError](err); ok {
+			return fail(se.Code, aiperf.TypeServer, "%s", err)
+		}
+		return fail(0, aiperf.TypeStream, "the stream has no messages with output; it begins with %.120q", other)
 	} else if s.done == 0 && s.r.settings.RequireDone {
 		return fail(0, aiperf.TypeStream, "the stream ended without [DONE] after %d messages with output",
 			len(rec.Times))

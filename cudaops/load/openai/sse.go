@@ -44,15 +44,22 @@ func (b Buffer) Next() ([]byte, error) {
 // dispatches an event, several data lines are joined with LF, and lines that start with a colon are comments. A byte
 // order mark before the first line is ignored. It parses streams one after the other. The zero value is ready to use.
 type EventReader struct {
+	// Other has the lines of the stream that are no field of an event, up to MaxOther bytes. Some servers and proxies
+	// send an error page as a stream.
+	Other []byte
+
 	line, data []byte
 	typ        string
 	hasData    bool
 }
 
+// MaxOther limits EventReader.Other.
+const MaxOther = 2 << 10
+
 // Read calls event for every event of the stream, in order, until in ends. A last event without an empty
 // line after it is dispatched too. Read returns the first error of in or event, and nil at EOF.
 func (r *EventReader) Read(in Source, event func(Event) error) error {
-	r.line, r.data, r.typ, r.hasData = r.line[:0], r.data[:0], "", false
+	r.line, r.data, r.typ, r.hasData, r.Other = r.line[:0], r.data[:0], "", false, r.Other[:0]
 	mark := []byte("\ufeff")
 	afterCR := false
 	for {
@@ -171,6 +178,12 @@ func (r *EventReader) take(line []byte, event func(Event) error) error {
 		r.hasData = true
 	case "event":
 		r.typ = string(value)
+	case "id", "retry":
+	default:
+		r.Other = append(r.Other, line[:min(len(line), MaxOther-len(r.Other))]...)
+		if len(r.Other) < MaxOther {
+			r.Other = append(r.Other, '\n')
+		}
 	}
 
 	return nil
