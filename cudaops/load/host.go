@@ -160,6 +160,9 @@ func (h *Host) Check(c worker.Case) error {
 		return err
 	}
 	if find != nil {
+		if find, err = find.of(&s); err != nil {
+			return err
+		}
 		s = find.at(s, find.Min)
 	}
 	return s.Settle()

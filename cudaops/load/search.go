@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,8 @@ func (s *Search) Options() []worker.Option {
 		{Name: "over", Into: &s.Over, Required: true, OneOf: []string{"concurrency", "request_rate"},
 			Doc: "the setting whose highest value is searched"},
 		{Name: "min", Into: &s.Min, Default: 1.0, Doc: "the lowest value, which is tried first"},
-		{Name: "max", Into: &s.Max, Default: 1024.0, Doc: "the highest value"},
+		{Name: "max", Into: &s.Max, Default: 1024.0,
+			Doc: "the highest value; of concurrency, at most the number of requests"},
 		{Name: "tolerance", Into: &s.Tolerance, Default: 0.05,
 			Doc: "the relative distance to a value that misses a limit at which the search ends"},
 		{Name: "slo", Into: &s.SLO, Required: true,
@@ -64,6 +66,38 @@ func (s *Search) check() error {
 		}
 	}
 	return nil
+}
+
+// of returns the search for a load. It returns an error if the load cannot show that a value is too high.
+func (s *Search) of(load *Settings) (*Search, error) {
+	out := *s
+	open := cmp.Or(min(load.Requests, load.Sessions), max(load.Requests, load.Sessions))
+	_, waits := load.SLO["effective_latency"]
+	for name := range s.SLO {
+		waits = waits || strings.HasPrefix(name, "effective_latency")
+	}
+
+	switch {
+	case s.Over == "concurrency" && open > 0:
+		if out.Max = min(s.Max, float64(open)); out.Max < s.Min {
+			return nil, fmt.Errorf("search starts at concurrency %v, and the load has %d requests; give it more", s.Min, open)
+		}
+
+	case s.Over == "concurrency":
+
+	case load.Duration == 0 && open == 0 && load.Dataset == "":
+		return nil, errors.New("search over request_rate has the default of 10 requests, which end before a queue builds; " +
+			"give load a duration, such as 60")
+
+	case load.Users > 0:
+		return nil, errors.New("search over request_rate has users, who wait for their responses, so a slow server lowers " +
+			"the rate; leave users away")
+
+	case load.Concurrency > 0 && !waits && load.OverSaturation == 0:
+		return nil, errors.New("search over request_rate has concurrency, so requests wait in the client, which only " +
+			"effective_latency includes; add effective_latency_p99 to slo, or leave concurrency away")
+	}
+	return &out, nil
 }
 
 // probe is one value that a search tried.
@@ -182,6 +216,10 @@ func (h *Host) searched(ctx context.Context, c worker.Case, find *Search, out wo
 	base, o, err := h.prepared(c)
 	if err != nil {
 		return nil, err
+	}
+
+	if find, err = find.of(&base); err != nil {
+		return nil, failure(worker.ClassUnsupportedConfig, err)
 	}
 
 	n := uint64(0)

@@ -81,6 +81,32 @@ func TestSearchWithoutAValueThatMeetsTheLimits(t *testing.T) {
 	}
 }
 
+// TestSearchesThatCannotMiss checks loads that do not show a slow server, so each value would meet the limits.
+func TestSearchesThatCannotMiss(t *testing.T) {
+	for _, c := range []struct{ over, load, want string }{
+		{"request_rate", `{}`, "the default of 10 requests"},
+		{"request_rate", `{"duration": 1, "concurrency": 8}`, "requests wait in the client"},
+		{"request_rate", `{"duration": 1, "users": 8}`, "leave users away"},
+	} {
+		e := measure(t, map[string]any{"url": "127.0.0.1:1", "model": "m"}, fmt.Sprintf(
+			`{"load": %s, "search": {"over": %q, "slo": {"ttft_p99": 200}}}`, c.load, c.over), "chat", `{}`)
+		if e.failure == nil || e.failure.Class != worker.ClassUnsupportedConfig ||
+			!strings.Contains(e.failure.Message, c.want) {
+			t.Errorf("%s: %+v, want %q", c.load, e.failure, c.want)
+		}
+	}
+
+	_, addr := listen(t, loadtest.Options{})
+	e := measure(t, map[string]any{"url": addr, "model": "m"},
+		`{"load": {"requests": 6, "osl": 1}, "search": {"over": "concurrency", "slo": {"error_rate": 0}}}`, "chat", `{}`)
+	if e.failure != nil {
+		t.Fatalf("%+v", e.failure)
+	}
+	if r := e.rows[0]; r["search_value"] != 6.0 || r["search_missed"] != nil {
+		t.Errorf("6 requests were open %v times, and %v missed a limit", r["search_value"], r["search_missed"])
+	}
+}
+
 // TestInvalidSearches checks the errors of search blocks.
 func TestInvalidSearches(t *testing.T) {
 	for block, want := range map[string]string{
