@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
@@ -154,9 +155,9 @@ func (p *cacheProbe) reset(ctx context.Context) (bool, error) {
 const processStart = "process_start_time_seconds"
 
 // figures sets c and q to what the servers counted in the phase. It leaves them unchanged if the servers do not export
-// it, if a page was damaged, or if a server was started again in the phase.
+// it, if a page was damaged, if the last page is missing, or if a server was started again in the phase.
 func (w *serverPages) figures(c *Cache, q *Queue) {
-	if w.damaged {
+	if w.damaged || slices.Contains(slices.Collect(maps.Values(w.lost)), true) {
 		return
 	}
 
@@ -188,10 +189,13 @@ func (w *serverPages) mean(name string) float64 {
 }
 
 // increase returns the increase of a counter, or of the count (0) or the sum (1) of a histogram, over all servers and
-// labels. It returns NaN if no server exports it.
+// labels. It returns NaN if no server exports it, or if one of the increases is unknown.
 func (w *serverPages) increase(name string, i int) float64 {
 	total := math.NaN()
 	for key, s := range w.series {
+		if key.metric == name && s.unknown {
+			return math.NaN()
+		}
 		if key.metric == name && i < len(s.grown) {
 			if math.IsNaN(total) {
 				total = 0

@@ -26,7 +26,9 @@ type serverPages struct {
 	result  *aiperf.ServerMetrics
 	series  map[seriesKey]*pageSeries
 	started int64
-	damaged bool // a part of a page was not read
+	whole   map[string]bool // URLs whose first page was read completely
+	lost    map[string]bool // URLs whose last page could not be read
+	damaged bool            // a part of a page was not read
 }
 
 // seriesKey identifies a series: its server, metric and labels.
@@ -39,6 +41,9 @@ type pageSeries struct {
 	last   []float64 // of a counter, or of a histogram its count, sum and buckets
 	grown  []float64 // increase of last, over restarts of the server
 	bounds []float64 // of a histogram's buckets
+
+	late    bool // it was not in the first page, so it starts at 0
+	unknown bool // the first page has no finite value of a counter or histogram, or ends before it
 }
 
 // watchServers reads the pages, and starts to read them again in the interval of the settings.
@@ -74,8 +79,9 @@ func (r *runner) watchServers(ctx context.Context) *serverPages {
 }
 
 func newServerPages() *serverPages {
-	return &serverPages{series: map[seriesKey]*pageSeries{}, result: &aiperf.ServerMetrics{Configured: map[string]int{},
-		Errors: map[string]string{}, Metrics: map[string]*aiperf.ServerMetric{}}}
+	return &serverPages{series: map[seriesKey]*pageSeries{}, whole: map[string]bool{}, lost: map[string]bool{},
+		result: &aiperf.ServerMetrics{Configured: map[string]int{},
+			Errors: map[string]string{}, Metrics: map[string]*aiperf.ServerMetric{}}}
 }
 
 // stop reads the pages for the last time.
@@ -99,8 +105,8 @@ func (w *serverPages) summary(end int64) *aiperf.ServerMetrics {
 		return strings.Compare(a.metric+a.url+a.labels, b.metric+b.url+b.labels)
 	}) {
 		s, m := w.series[key], out.Metrics[key.metric]
-		if s.grown == nil && s.values == nil {
-			continue // no sample is finite
+		if s.grown == nil && s.values == nil || s.grown != nil && w.lost[key.url] {
+			continue // no sample is finite, or the increase until the end is unknown
 		}
 
 		series := &aiperf.ServerSeries{URL: key.url, Labels: s.labels, Stats: s.stats(m.Type, float64(out.To-out.From)/1e9)}
@@ -141,7 +147,7 @@ func (w *serverPages) take(url string, status int, body []byte, known bool) bool
 
 	if status != http.StatusOK || err != nil && len(found) == 0 {
 		if known {
-			w.result.Errors[url] = fmt.Sprintf("status %d, %d metrics", status, len(found))
+			w.result.Errors[url], w.lost[url] = fmt.Sprintf("status %d, %d metrics", status, len(found)), true
 		}
 		return false
 	}
@@ -150,7 +156,10 @@ func (w *serverPages) take(url string, status int, body []byte, known bool) bool
 		w.result.Errors[url], w.damaged = err.Error(), true
 	}
 
-	w.result.Configured[url]++
+	w.lost[url] = false
+	if w.result.Configured[url]++; w.result.Configured[url] == 1 {
+		w.whole[url] = err == nil
+	}
 	for name, f := range found {
 		w.add(url, name, f)
 	}
@@ -186,7 +195,8 @@ func (w *serverPages) add(url, name string, f *dto.MetricFamily) {
 		key := seriesKey{url, name, text}
 		s := w.series[key]
 		if s == nil {
-			s = &pageSeries{labels: labels}
+			s = &pageSeries{labels: labels, late: w.result.Configured[url] > 1}
+			s.unknown = s.late && !w.whole[url] && kind != "gauge" && kind != "unknown"
 			w.series[key] = s
 		}
 
@@ -197,31 +207,49 @@ func (w *serverPages) add(url, name string, f *dto.MetricFamily) {
 			for _, b := range h.GetBucket() {
 				now, bounds = append(now, float64(b.GetCumulativeCount())), append(bounds, b.GetUpperBound())
 			}
-			if s.grow(now, w.result.Configured[url] == 1) {
+			if s.grow(now) {
 				s.bounds = bounds
 			}
 		case "counter":
-			s.grow([]float64{m.GetCounter().GetValue()}, w.result.Configured[url] == 1)
+			s.grow([]float64{valueOf(m)})
 		default:
-			if v := m.GetGauge().GetValue() + m.GetUntyped().GetValue(); !math.IsNaN(v) && !math.IsInf(v, 0) {
+			if v := valueOf(m); !math.IsNaN(v) && !math.IsInf(v, 0) {
 				s.values = append(s.values, v)
 			}
 		}
 	}
 }
 
-// grow adds the increase since the last sample. A series that is not in the first page starts at 0. If the first value
-// decreased, the server has restarted at 0. It returns false for a sample that is not finite, which is left out.
-func (s *pageSeries) grow(now []float64, first bool) bool {
+// valueOf returns the value of a sample, or NaN if the page ends before it.
+func valueOf(m *dto.Metric) float64 {
+	switch {
+	case m.Gauge != nil:
+		return m.Gauge.GetValue()
+	case m.Counter != nil:
+		return m.Counter.GetValue()
+	case m.Untyped != nil:
+		return m.Untyped.GetValue()
+	}
+	return math.NaN()
+}
+
+// grow adds the increase since the last sample. If the first value decreased, the server has restarted at 0. It returns
+// false for a sample that is not finite, which is left out.
+func (s *pageSeries) grow(now []float64) bool {
 	if slices.ContainsFunc(now, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
+		s.unknown = s.unknown || s.grown == nil && !s.late
+		return false
+	}
+
+	if s.unknown {
 		return false
 	}
 
 	if len(s.grown) != len(now) {
-		s.grown, s.last = make([]float64, len(now)), make([]float64, len(now))
-		if first {
-			s.last = now
+		if s.last = now; s.late && s.grown == nil {
+			s.last = make([]float64, len(now))
 		}
+		s.grown = make([]float64, len(now))
 	}
 
 	restarted := now[0] < s.last[0]

@@ -74,11 +74,74 @@ func TestServerMetrics(t *testing.T) {
 	}
 }
 
+// TestIncompleteServerPages checks that an increase which the first and the last page do not show is missing, not the
+// value since the start of the server. ok is the increase of the counter that each page has.
+func TestIncompleteServerPages(t *testing.T) {
+	page := func(v string) string {
+		return "# TYPE ok counter\nok " + v + "\n# TYPE vllm:prefix_cache_queries_total counter\n" +
+			"vllm:prefix_cache_queries_total " + v + "\n# TYPE vllm:prefix_cache_hits_total counter\n" +
+			"vllm:prefix_cache_hits_total " + v + "\n"
+	}
+	before, _, _ := strings.Cut(page("1000"), "# TYPE vllm:prefix_cache_hits")
+	for _, c := range []struct {
+		name, first, last string
+		ok                any // increase of ok
+		hit               any // cache_hit_rate
+	}{
+		{"complete", page("1000"), page("1010"), 10.0, 1.0},
+		{"new in the last page", "# TYPE other counter\nother 1\n", page("10"), 10.0, 1.0},
+		{"first is NaN", page("NaN"), page("1010"), nil, nil},
+		{"first is cut", before + "vllm:prefix_cache_hits_total{\n", page("1010"), 10.0, nil},
+		{"last is missing", page("1000"), "", nil, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var pages atomic.Int64
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.URL.Path == "/v1/chat/completions":
+					fmt.Fprint(w, chunk+"data: [DONE]\n\n")
+				case r.URL.Path != "/metrics":
+					http.NotFound(w, r)
+				case pages.Add(1) == 1:
+					fmt.Fprint(w, c.first)
+				case c.last == "":
+					http.Error(w, "busy", http.StatusServiceUnavailable)
+				default:
+					fmt.Fprint(w, c.last)
+				}
+			}))
+			defer srv.Close()
+			e := measure(t, map[string]any{"url": srv.URL, "model": "m"},
+				`{"load": {"requests": 2, "server_metrics": 3600}}`, "chat", `{}`)
+			if e.failure != nil {
+				t.Fatalf("%+v", e.failure)
+			}
+			var got struct {
+				Metrics map[string]aiperf.ServerMetric
+			}
+			for _, a := range e.attached {
+				if a.Name == aiperf.ServerJSON {
+					if err := json.Unmarshal(a.Data, &got); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			var ok any
+			if list := got.Metrics["ok"].Series; len(list) > 0 {
+				ok = list[0].Stats["total"]
+			}
+			if hit := e.rows[0]["cache_hit_rate"]; hit != c.hit || ok != c.ok {
+				t.Errorf("the cache hit rate is %v and the increase %v, want %v and %v", hit, ok, c.hit, c.ok)
+			}
+		})
+	}
+}
+
 // TestServerRestartKeepsIncreases checks a counter that restarts at 0 during the phase.
 func TestServerRestartKeepsIncreases(t *testing.T) {
 	var s pageSeries
-	for i, v := range []float64{100, 130, 5, 25} {
-		s.grow([]float64{v}, i == 0)
+	for _, v := range []float64{100, 130, 5, 25} {
+		s.grow([]float64{v})
 	}
 	if s.grown[0] != 30+25 {
 		t.Errorf("the counter grew by %v, want 55", s.grown[0])
