@@ -32,9 +32,9 @@ type entry struct {
 // tools), conversations (ShareGPT's), or prompt or text, and optionally output_length and session_id.
 //
 // Entries with the same session_id are turns of one conversation. Each message of a human in a ShareGPT conversation
-// is a turn. Of the config, only Tokenizer and Output are used; Output applies to entries without output_length.
-// Images of messages may be names of files, relative to the dataset; they are embedded. Errors contain name and the
-// place.
+// is a turn; a conversation without one is left out. Of the config, only Tokenizer and Output are used; Output applies
+// to entries without output_length. Images of messages may be names of files, relative to the dataset; they are
+// embedded. Errors contain name and the place.
 func Dataset(r io.Reader, name string, c Config) ([]Conversation, error) {
 	if !slices.Contains([]string{".txt", ".csv", ".json", ".jsonl", ".parquet"}, filepath.Ext(name)) {
 		return nil, fmt.Errorf("%s: a dataset is a .txt, .csv, .json, .jsonl or .parquet file", name)
@@ -81,7 +81,7 @@ func (d *dataset) add(e entry) error {
 
 	case len(e.Conversations) > 0:
 		for _, m := range e.Conversations {
-			if m.From == "human" || m.From == "user" {
+			if (m.From == "human" || m.From == "user") && strings.TrimSpace(m.Value) != "" {
 				turns = append(turns, Turn{Text: m.Value})
 			}
 		}
@@ -93,6 +93,10 @@ func (d *dataset) add(e entry) error {
 				break
 			}
 		}
+	}
+
+	if len(turns) == 0 && e.Conversations != nil {
+		return nil // ShareGPT's own file has conversations without a prompt
 	}
 
 	if len(turns) == 0 || turns[0].Text == "" && turns[0].Messages == nil {

@@ -54,6 +54,22 @@ func TestParquet(t *testing.T) {
 	}
 }
 
+// TestShareGPTWithoutPrompts leaves out conversations and messages without a prompt, which the public file has.
+func TestShareGPTWithoutPrompts(t *testing.T) {
+	list, err := Dataset(strings.NewReader(`[{"id": "a", "conversations": []},
+{"id": "b", "conversations": [{"from": "gpt", "value": "x"}]},
+{"id": "c", "conversations": [{"from": "human", "value": " "}, {"from": "gpt", "value": "x"}, {"from": "human", "value": "y"}]}]`),
+		"a.json", Config{})
+	if err != nil || len(list) != 1 || len(list[0].Turns) != 1 || list[0].Turns[0].Text != "y" || list[0].Turns[0].History {
+		t.Errorf("%+v, %v", list, err)
+	}
+
+	_, err = Dataset(strings.NewReader(`[{"conversations": []}]`), "a.json", Config{})
+	if err == nil || err.Error() != "a.json: the dataset has no prompts" {
+		t.Errorf("a file without prompts: %v", err)
+	}
+}
+
 // TestAgenticTraces reads the conversations of coding agents: each request has its whole prompt, equal blocks have
 // equal text within a conversation only, and sub-agents are conversations of their own.
 func TestAgenticTraces(t *testing.T) {
