@@ -89,25 +89,38 @@ func (c *prediction) run(s *subject) finding {
 		return s.cannot(err.Error())
 	}
 
-	out = c.finding(s, out, pairs, key)
+	errors := c.judge(s, &out, pairs, key)
 	if out.message != "" && out.left.count() == out.total {
 		out.message += "; " + out.left.text()
 	}
 
-	if m.unasked > 0 && out.message != "" {
-		out.message += fmt.Sprintf("; %s predicted and not measured", textutil.Some(m.unasked, "workload"))
+	var notes []string
+	if m.unasked > 0 {
+		notes = append(notes, textutil.Some(m.unasked, "workload")+" predicted and not measured")
+	}
+	if warned, first := c.warnings(s, m); warned > 0 {
+		notes = append(notes, fmt.Sprintf("%s with a warning: %s", textutil.Some(warned, "prediction"), first))
+	}
+	if out.message != "" {
+		out.message = strings.Join(append([]string{out.message}, notes...), "; ")
 	}
 
-	detail := c.detail(s, m, key, pairs)
-	if out.message != "" {
-		out.message += queueText(detail.Queue)
-		if detail.Warned > 0 {
-			out.message += fmt.Sprintf("; %s with a warning: %s", textutil.Some(detail.Warned, "prediction"), detail.Warning)
+	out.detail = c.detail(s, m, key, errors, notes)
+	return out
+}
+
+// warnings counts the workloads whose prediction has a warning of the package, such as a batch that does not
+// fit, and returns the first one.
+func (c *prediction) warnings(s *subject, m *matched) (n int, first string) {
+	for _, at := range m.theirs {
+		if at < 0 {
+			continue
+		}
+		if text := textOf(s.reference(), "warning", at); text != "" {
+			n, first = n+1, cmp.Or(first, text)
 		}
 	}
-
-	out.detail = detail
-	return out
+	return n, first
 }
 
 // key returns the columns that identify a workload in both datasets.
@@ -333,7 +346,10 @@ func (c *prediction) pairs(s *subject, m *matched, out *finding) (map[string][]c
 // otherUnit is a ratio at which different units are more likely than a wrong prediction.
 const otherUnit = 100
 
-func (c *prediction) finding(s *subject, out finding, pairs map[string][]compared, key []string) finding {
+// judge fills in the finding from the errors. It returns them as a table.
+func (c *prediction) judge(s *subject, out *finding, pairs map[string][]compared, key []string) results.Table {
+	errors := results.Table{Texts: 1, Heads: []string{"of", "compared", "error p50 (%)", "asked (%)", "error p95 (%)",
+		"asked (%)", "predicted / measured, median"}}
 	var texts []string
 	var list []rules.Offence
 
@@ -346,32 +362,34 @@ func (c *prediction) finding(s *subject, out finding, pairs map[string][]compare
 			continue
 		}
 
-		sum := c.summary(name, all)
-
-		for _, p := range all {
-			if worse := math.Abs(p.relative()); worse > c.P50 {
-				list = append(list, rules.Offence{Row: p.row, Excess: worse,
+		off, ratios := make([]float64, len(all)), make([]float64, len(all))
+		for i, p := range all {
+			ratios[i], off[i] = p.predicted/p.measured, math.Abs(p.relative())
+			if off[i] > c.P50 {
+				list = append(list, rules.Offence{Row: p.row, Excess: off[i],
 					Note: fmt.Sprintf("%s (%s: measured %s, predicted %s, %+.1f %%)",
 						table.Describe(s.rec, p.row, key), name, number(round(p.measured)), number(round(p.predicted)),
 						100*p.relative())})
 			}
 		}
 
-		text := fmt.Sprintf("%s: p50 %s, p95 %s, median of predicted / measured %.3f, of %d", name, percent(sum.P50),
-			percent(sum.P95), sum.Median, len(all))
-		if sum.Median >= otherUnit || sum.Median <= 1.0/otherUnit {
+		slices.Sort(off)
+		slices.Sort(ratios)
+		p50, p95, median := stats.Interpolated(off, 0.5), stats.Interpolated(off, 0.95), stats.Interpolated(ratios, 0.5)
+		errors.Rows = append(errors.Rows, []any{name, len(all), 100 * p50, 100 * c.P50, 100 * p95, 100 * c.P95, median})
+
+		text := fmt.Sprintf("%s: p50 %s, p95 %s, median of predicted / measured %.3f, of %d", name, percent(p50),
+			percent(p95), median, len(all))
+		if median >= otherUnit || median <= 1.0/otherUnit {
 			text += " (are both in the same unit?)"
 		}
 
 		texts = append(texts, text)
-
-		if sum.P50 > c.P50 || sum.P95 > c.P95 {
-			out.ok = false
-		}
+		out.ok = out.ok && p50 <= c.P50 && p95 <= c.P95
 	}
 
 	if len(pairs) == 0 {
-		return out // the reasons in out.left explain it
+		return errors // the reasons in out.left explain it
 	}
 
 	out.value = strings.Join(texts, "; ")
@@ -383,20 +401,5 @@ func (c *prediction) finding(s *subject, out finding, pairs map[string][]compare
 		}
 	}
 
-	return out
-}
-
-func (c *prediction) summary(name string, all []compared) results.PredictionColumn {
-	errs, ratios := make([]float64, len(all)), make([]float64, len(all))
-	for i, p := range all {
-		ratios[i] = p.predicted / p.measured
-		errs[i] = math.Abs(p.relative())
-	}
-
-	slices.Sort(errs)
-	slices.Sort(ratios)
-	return results.PredictionColumn{
-		Name: name, Compared: len(all), P50: stats.Interpolated(errs, 0.5), P95: stats.Interpolated(errs, 0.95),
-		Median: stats.Interpolated(ratios, 0.5), LimitP50: c.P50, LimitP95: c.P95,
-	}
+	return errors
 }

@@ -154,56 +154,31 @@ func TestPredictionOfWhatCannotBeCompared(t *testing.T) {
 				t.Errorf("judged %d of %d", got.Extent.Judged, got.Extent.Total)
 			}
 
-			if p, ok := results.PredictionOf(got); ok && len(p.Workloads) != int(x.measured.Table.NumRows()) {
-				t.Errorf("the detail has %d workloads", len(p.Workloads))
+			if p, ok := results.PredictionOf(got); ok && len(p.Tables[1].Rows) != int(x.measured.Table.NumRows()) {
+				t.Errorf("the detail has %d workloads", len(p.Tables[1].Rows))
 			}
 		})
 	}
 }
 
-// TestPredictionBesideTheServersQueue checks that the server's queue is shown and changes no verdict, and
-// that rows without it, or with more queue than ttft, are left out.
+// TestPredictionBesideTheServersQueue checks that the workloads have what the server reports, and no number
+// if it reports none.
 func TestPredictionBesideTheServersQueue(t *testing.T) {
 	t.Parallel()
 	fields := []arrow.Field{table.Field("isl", table.Int64), table.Field("ttft", table.Float64)}
-	row := func(isl int64, ttft float64, more map[string]any) map[string]any {
-		out := map[string]any{"isl": isl, "ttft": ttft}
-		maps.Copy(out, more)
-		return out
-	}
-
-	predicted := rowsOf(t, fields, row(1, 10, nil), row(2, 22, nil), row(3, 30, nil), row(4, 40, nil), row(5, 50, nil))
-	measured := rowsOf(t, append(fields, table.Field("server_queue", table.Float64),
-		table.Field("server_prefill", table.Float64)),
-		row(1, 10, map[string]any{"server_queue": 0.0, "server_prefill": 9.0}),
-		row(2, 100, map[string]any{"server_queue": 80.0, "server_prefill": 19.0}),
-		row(3, 100, map[string]any{"server_queue": 60.0}),
-		row(4, 100, nil),
-		row(5, 100, map[string]any{"server_queue": 101.0}),
-	)
+	predicted := rowsOf(t, fields, map[string]any{"isl": int64(1), "ttft": 10.0}, map[string]any{"isl": int64(2),
+		"ttft": 22.0})
+	measured := rowsOf(t, append(fields, table.Field("server_queue", table.Float64)),
+		map[string]any{"isl": int64(1), "ttft": 10.0, "server_queue": 0.0}, map[string]any{"isl": int64(2), "ttft": 100.0},
+		map[string]any{"isl": int64(3), "ttft": 100.0})
 
 	c := &prediction{Columns: []string{"ttft"}, P50: 0.05, P95: 0.15,
 		References: References{refs: []*stage.Ref{{Address: "collect.predicted"}}}}
-	s := &subject{ds: measured, rec: measured.Table, others: []*stage.Dataset{predicted}}
+	v := c.run(&subject{ds: measured, rec: measured.Table, others: []*stage.Dataset{predicted}})
 
-	v := c.run(s)
-
-	// Without their queues 10, 20 and 40 ms were measured: errors of 0, 10 and 25 %.
-	want := "by the server's metrics 60.00 % of ttft is its queue (median of 3), and ttft without it: p50 10.00 %, p95 " +
-		"23.50 % (not judged)"
-	if v.ok || !strings.Contains(v.message, want) {
-		t.Errorf("got %t %s", v.ok, v.message)
-	}
-
-	detail := v.detail.(*results.Prediction)
-	if w := detail.Workloads; w[0].QueueMs == nil || *w[0].QueueMs != 0 || *w[1].PrefillMs != 19 ||
-		w[2].PrefillMs != nil || w[3].QueueMs != nil {
-		t.Errorf("workloads %+v", w)
-	}
-
-	if v := c.run(&subject{ds: predicted, rec: predicted.Table,
-		others: []*stage.Dataset{predicted}}); strings.Contains(v.message, "queue") {
-		t.Errorf("a server without a queue: %s", v.message)
+	got := fmt.Sprint(v.detail.(*results.Prediction).Tables[1].Rows)
+	if want := "[[1 10 10 0 0] [2 100 22 -78 <nil>] [3 100 not predicted <nil> <nil>]]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
@@ -271,36 +246,25 @@ func TestPredictionByOp(t *testing.T) {
 		return p
 	}
 
-	show := func(w results.Workload) string {
-		num := func(v *float64) string {
-			if v == nil {
-				return "?"
-			}
-			return number(*v)
-		}
-
+	show := func(p *results.Prediction) string {
 		var b strings.Builder
-		for _, p := range w.Phases {
-			fmt.Fprintf(&b, "%s: %s of %s, kernels %s, gap %s", p.Name, num(p.Predicted), num(p.Measured),
-				num(p.Kernels), num(p.Gap))
-			for _, c := range p.Parts {
-				fmt.Fprintf(&b, ", %s %s of %s", c.Class, num(c.Predicted), num(c.Measured))
-			}
-			b.WriteString(strings.TrimRight(" "+p.Why, " ") + "\n")
+		for _, x := range p.Parts {
+			fmt.Fprintln(&b, x.Title, x.Note, x.Rows)
 		}
-
 		return b.String()
 	}
 
 	p := judge(traces("p", "d"))
-	want := "prefill: 9 of 10, kernels 8, gap 2, gemm 7 of 6, attention 1.5 of 2, other 0.5 of ?\n" +
-		"decode: 3.5 of 4, kernels 3.5, gap 0.5, gemm 3 of 3, other 0.5 of 0.5\n"
-	if got := show(p.Workloads[0]); got != want {
+	want := "isl 8, prefill  [[gemm silicon 7 6 -1] [attention 1.5 2 0.5] [other 0.5 <nil> <nil>] " +
+		"[no kernel: launches, host, scheduler <nil> 2 2] [in all 9 10 1]]\n" +
+		"isl 8, decode  [[gemm 3 3 0] [other 0.5 0.5 0] [no kernel: launches, host, scheduler <nil> 0.5 0.5] " +
+		"[in all 3.5 4 0.5]]\n"
+	if got := show(p); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 
-	if p.Traces != "collect.traces" || p.Workloads[0].ClockMHz == nil || p.Workloads[1].ClockMHz != nil ||
-		len(p.Workloads[1].Phases) != 0 {
+	workloads := p.Tables[1].Rows
+	if p.Traces != "collect.traces" || workloads[0][7] != 1500.0 || workloads[1][7] != nil {
 		t.Errorf("got %+v", p)
 	}
 
@@ -309,8 +273,8 @@ func TestPredictionByOp(t *testing.T) {
 		why string
 	}{"gone": {"p", "?", "decode_trace_0.json cannot be read: it is gone"},
 		"broken": {"x", "d", "prefill_trace_0.json cannot be read"}} {
-		if got := show(judge(traces(x.p, x.d)).Workloads[0]); !strings.Contains(got, x.why) ||
-			!strings.Contains(got, "kernels ?") {
+		if got := show(judge(traces(x.p, x.d))); !strings.Contains(got, x.why) ||
+			strings.Contains(got, "no kernel") {
 			t.Errorf("%s: %s", name, got)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"aicplan/cudaops/trace"
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/table"
 	"aicplan/stages/gate/results"
 )
@@ -20,78 +21,103 @@ import (
 // mostWorkloads bounds the number of workloads that a result stores for reports.
 const mostWorkloads = 500
 
-// detail returns the comparison by workload for reports.
-func (c *prediction) detail(s *subject, m *matched, key []string, pairs map[string][]compared) *results.Prediction {
-	out := &results.Prediction{Queue: c.queue(s, pairs), Kind: "prediction", Predicted: c.address(),
-		Tables: m.trees, Key: key, Columns: []results.PredictionColumn{}, Workloads: []results.Workload{}}
-	for _, name := range c.Columns {
-		if all := pairs[name]; len(all) > 0 {
-			out.Columns = append(out.Columns, c.summary(name, all))
-		}
+// detail returns the comparison by workload for reports: the errors, a table of the workloads, and a table
+// of each phase that the prediction divides into ops.
+func (c *prediction) detail(s *subject, m *matched, key []string, errors results.Table,
+	notes []string) *results.Prediction {
+	out := &results.Prediction{Kind: "prediction", Predicted: c.address(), Notes: notes}
+	if len(m.trees) > 0 {
+		out.Notes = append(out.Notes, "predicted from "+m.trees[0])
 	}
 
-	var kernels *tracedRows
+	var traces *tracedRows
 	if len(c.refs) > 1 {
-		out.Traces = c.refs[1].Address
-		kernels = s.traced(key)
+		out.Traces, traces = c.refs[1].Address, s.traced(key)
 	}
 
-	clock, power := cells(s.rec, "gpu_sm_clock_mhz", false), cells(s.rec, "gpu_power_w", false)
-	queue, prefill := cells(s.rec, "server_queue", true), cells(s.rec, "server_prefill", true)
+	rows := min(s.rows(), mostWorkloads)
+	var names, common []string // columns of the key: those that vary, and what all workloads have
+	for _, k := range key {
+		first, varies := textOf(s.rec, k, 0), rows == 1
+		for row := range rows {
+			varies = varies || textOf(s.rec, k, row) != first
+		}
+		if varies {
+			names = append(names, k)
+		} else {
+			common = append(common, k+" "+first)
+		}
+	}
+	if len(common) > 0 {
+		out.Notes = append(out.Notes, "all with "+strings.Join(common, ", "))
+	}
 
-	var measured, predicted []func(row int) *float64
+	workloads := results.Table{Heads: slices.Clone(names)}
+	for row := range rows {
+		var cells []any
+		var name []string
+		for _, k := range names {
+			text := textOf(s.rec, k, row)
+			cells, name = append(cells, text), append(name, k+" "+text)
+		}
+		workloads.Rows = append(workloads.Rows, cells)
+
+		if at := m.theirs[row]; at >= 0 {
+			phases := predictedPhases(s.reference(), at)
+			traces.measure(s, row, phases)
+			for _, p := range phases {
+				out.Parts = append(out.Parts, p.table(strings.Join(name, ", ")))
+			}
+		}
+	}
+
+	add := func(head string, cell func(row int) any) {
+		workloads.Heads = append(workloads.Heads, head)
+		for row := range workloads.Rows {
+			workloads.Rows[row] = append(workloads.Rows[row], cell(row))
+		}
+	}
+
 	for _, name := range c.Columns {
-		measured = append(measured, cells(s.rec, name, false))
-		predicted = append(predicted, cells(s.reference(), name, false))
+		measured, predicted := cells(s.rec, name, false), cells(s.reference(), name, false)
+		add(name+" measured (ms)", func(row int) any { return known(measured(row)) })
+		add("predicted (ms)", func(row int) any {
+			if m.theirs[row] < 0 {
+				return "not predicted"
+			}
+			return known(predicted(m.theirs[row]))
+		})
+		add("error (%)", func(row int) any {
+			was := measured(row)
+			if at := m.theirs[row]; at >= 0 && was != nil && predicted(at) != nil {
+				return 100 * (*predicted(at) / *was - 1)
+			}
+			return nil
+		})
 	}
 
-	for i, at := range m.theirs {
-		if at >= 0 && column(s.reference(), "warning") != nil {
-			if text := textOf(s.reference(), "warning", at); text != "" {
-				out.Warned++
-				if out.Warning == "" {
-					out.Warning = text
-				}
-			}
+	for _, x := range []struct{ name, head string }{{"server_queue", "server's queue (ms)"},
+		{"server_prefill", "server's prefill (ms)"}, {"gpu_sm_clock_mhz", "SM clock (MHz)"},
+		{"gpu_power_w", "power (W)"}} {
+		if column(s.rec, x.name) != nil {
+			read := cells(s.rec, x.name, x.name == "server_queue" || x.name == "server_prefill")
+			add(x.head, func(row int) any { return known(read(row)) })
 		}
-
-		if len(out.Workloads) == mostWorkloads {
-			out.More++
-			continue
-		}
-
-		w := results.Workload{ClockMHz: clock(i), PowerW: power(i), QueueMs: queue(i), PrefillMs: prefill(i)}
-		for _, k := range key {
-			w.Key = append(w.Key, textOf(s.rec, k, i))
-		}
-
-		for n, name := range c.Columns {
-			v := results.Compared{Column: name, Measured: measured[n](i)}
-			if at >= 0 {
-				v.Predicted = predicted[n](at)
-			}
-
-			switch {
-			case at < 0:
-				v.Why = "not predicted"
-			case v.Measured == nil:
-				v.Why = "not measured"
-			case v.Predicted == nil:
-				v.Why = "no prediction"
-			}
-
-			w.Values = append(w.Values, v)
-		}
-
-		if at >= 0 {
-			w.Phases = predictedPhases(s.reference(), at)
-			kernels.measure(s, i, &w)
-		}
-
-		out.Workloads = append(out.Workloads, w)
 	}
 
+	if more := s.rows() - rows; more > 0 {
+		workloads.Note = textutil.Some(more, "more workload") + " not listed"
+	}
+	out.Tables = []results.Table{errors, workloads}
 	return out
+}
+
+// known returns the value, or nil.
+func known(v *float64) any {
+	if v == nil {
+		return nil
+	}
+	return *v
 }
 
 func textOf(rec arrow.Record, name string, row int) string {
@@ -114,9 +140,75 @@ func cells(rec arrow.Record, name string, zeroOK bool) func(row int) *float64 {
 	}
 }
 
+// phase is one phase of a workload: whole phases for static modes, single steps for the others.
+type phase struct {
+	name string
+	// predicted and kernels are ms by class of ops. kernels is nil if they are unknown, and why gives the
+	// reason.
+	predicted, kernels map[string]float64
+	why                string
+	sources            map[string][]string // of predicted
+	measured           *float64            // ms, from outside
+}
+
+// classBlock replaces gemm and attention if a prediction has an op that contains both, such as a block
+// of latent attention with its GEMMs: the two cannot be separated.
+const classBlock = "gemm and attention"
+
+// classes are in the order of tables.
+var classes = []string{classBlock, trace.ClassGEMM, trace.ClassAttention, trace.ClassCommunication, trace.ClassOther}
+
+// inBlock returns the class of a part of classBlock.
+func inBlock(class string) string {
+	if class == trace.ClassGEMM || class == trace.ClassAttention {
+		return classBlock
+	}
+	return class
+}
+
+// total adds up the classes in their order, so that equal times have equal sums.
+func total(by map[string]float64) (sum float64) {
+	for _, class := range classes {
+		sum += by[class]
+	}
+	return sum
+}
+
+// table divides the time of the phase into classes of kernels, the time outside of kernels, and the total.
+func (p phase) table(workload string) results.Table {
+	out := results.Table{Title: workload + ", " + p.name, Note: p.why, Texts: 1,
+		Heads: []string{"op", "predicted (ms)", "measured (ms)", "difference (ms)"}}
+	add := func(name string, predicted, measured any) {
+		var difference any
+		if m, ok := measured.(float64); ok {
+			base, _ := predicted.(float64) // the prediction lists all its parts
+			difference = m - base
+		}
+		out.Rows = append(out.Rows, []any{name, predicted, measured, difference})
+	}
+	of := func(by map[string]float64, class string) any {
+		if v, ok := by[class]; ok {
+			return v
+		}
+		return nil
+	}
+
+	for _, class := range classes {
+		predicted, measured := of(p.predicted, class), of(p.kernels, class)
+		if predicted != nil || measured != nil {
+			add(strings.TrimSpace(class+" "+strings.Join(p.sources[class], ", ")), predicted, measured)
+		}
+	}
+	if p.kernels != nil && p.measured != nil {
+		add("no kernel: launches, host, scheduler", nil, *p.measured-total(p.kernels))
+	}
+	add("in all", total(p.predicted), known(p.measured))
+	return out
+}
+
 // predictedPhases returns the parts of a prediction as the predict module writes them: whole phases for
 // static modes, single steps for the others.
-func predictedPhases(rec arrow.Record, row int) []results.PhaseCompare {
+func predictedPhases(rec arrow.Record, row int) []phase {
 	var parts map[string]map[string]float64
 	if json.Unmarshal([]byte(textOf(rec, "per_ops", row)), &parts) != nil {
 		return nil
@@ -130,7 +222,7 @@ func predictedPhases(rec arrow.Record, row int) []results.PhaseCompare {
 		steps = *osl - 1
 	}
 
-	var out []results.PhaseCompare
+	var out []phase
 	for _, p := range []struct {
 		name, ops string
 		divide    float64
@@ -163,42 +255,27 @@ func both[V any](a, b map[string]V) map[string]V {
 // mixedStep is a step that contains prefill and decode. Traces of static steps do not have it.
 const mixedStep = "mixed"
 
-func predictedPhase(name string, ops map[string]float64, source map[string]string,
-	divide float64) results.PhaseCompare {
-	sums := map[string]float64{}
-	from := map[string][]string{}
-	total := 0.0
-
-	whole := slices.ContainsFunc(slices.Collect(maps.Keys(ops)),
-		func(op string) bool { return classOfOp(op) == classBlock })
-	for _, op := range slices.Sorted(maps.Keys(ops)) {
+func predictedPhase(name string, ops map[string]float64, source map[string]string, divide float64) phase {
+	p := phase{name: name, predicted: map[string]float64{}, sources: map[string][]string{}, why: "no trace of it"}
+	names := slices.Sorted(maps.Keys(ops))
+	blocks := slices.ContainsFunc(names, func(op string) bool { return classOfOp(op) == classBlock })
+	for _, op := range names {
 		class := classOfOp(op)
-		if whole && (class == trace.ClassGEMM || class == trace.ClassAttention) {
-			class = classBlock
+		if blocks {
+			class = inBlock(class)
 		}
 
-		sums[class] += ops[op] / divide
-		total += ops[op] / divide
-
-		if f := source[op]; f != "" && ops[op] > 0 && !slices.Contains(from[class], f) {
-			from[class] = append(from[class], f)
+		p.predicted[class] += ops[op] / divide
+		if f := source[op]; f != "" && ops[op] > 0 && !slices.Contains(p.sources[class], f) {
+			p.sources[class] = append(p.sources[class], f)
 		}
 	}
 
-	p := results.PhaseCompare{Name: name, Predicted: &total, Why: "no trace of it"}
-	for _, class := range []string{classBlock, trace.ClassGEMM, trace.ClassAttention, trace.ClassCommunication,
-		trace.ClassOther} {
-		if v, ok := sums[class]; ok && (v > 0 || class != trace.ClassCommunication) {
-			p.Parts = append(p.Parts, results.ClassPart{Class: class, Predicted: &v, Source: strings.Join(from[class], ", ")})
-		}
+	if p.predicted[trace.ClassCommunication] == 0 {
+		delete(p.predicted, trace.ClassCommunication)
 	}
-
 	return p
 }
-
-// classBlock replaces gemm and attention if a prediction has an op that contains both, such as a block
-// of latent attention with its GEMMs: the two cannot be separated.
-const classBlock = "gemm and attention"
 
 // classOfOp returns the class of an op by its aiconfigurator name.
 func classOfOp(op string) string {
@@ -221,95 +298,58 @@ func classOfOp(op string) string {
 // tracedRows finds the trace of a workload by the key columns that the traces have.
 type tracedRows struct {
 	data *stage.Dataset
-	rows []int                                   // by row of the subject; -1 without traces
-	read map[int]map[string]results.PhaseCompare // by row; only Kernels and Parts are set
+	rows []int                                 // by row of the subject; -1 without traces
+	read map[int]map[string]map[string]float64 // ms by row, phase and class
 	why  map[int]string
 }
 
 func (s *subject) traced(key []string) *tracedRows {
-	if len(s.others) < 2 || s.others[1] == nil || s.others[1].Table == nil {
+	if s.others[1] == nil || s.others[1].Table == nil {
 		return nil
 	}
 
-	t := &tracedRows{data: s.others[1], read: map[int]map[string]results.PhaseCompare{}, why: map[int]string{}}
+	t := &tracedRows{data: s.others[1], read: map[int]map[string]map[string]float64{}, why: map[int]string{}}
 	key = slices.DeleteFunc(slices.Clone(key), func(k string) bool { return column(t.data.Table, k) == nil })
-	if len(key) == 0 {
+	theirs, err := table.Keys(t.data.Table, key...)
+	ours, err2 := table.Keys(s.rec, key...)
+	if len(key) == 0 || err != nil || err2 != nil {
 		return nil
 	}
 
-	name := func(rec arrow.Record, row int) string {
-		var b strings.Builder
-		for _, k := range key {
-			fmt.Fprintf(&b, "%q ", textOf(rec, k, row))
-		}
-		return b.String()
+	for _, name := range ours {
+		t.rows = append(t.rows, slices.Index(theirs, name))
 	}
-
-	at := map[string]int{}
-	for row := range int(t.data.Table.NumRows()) {
-		at[name(t.data.Table, row)] = row
-	}
-	for row := range s.rows() {
-		traced, ok := at[name(s.rec, row)]
-		if !ok {
-			traced = -1
-		}
-		t.rows = append(t.rows, traced)
-	}
-
 	return t
 }
 
-// measure adds the kernel times from the trace of row i to the phases of w.
-func (t *tracedRows) measure(s *subject, i int, w *results.Workload) {
+// measure adds the kernel times from the trace of row i to its phases.
+func (t *tracedRows) measure(s *subject, i int, phases []phase) {
 	if t == nil || t.rows[i] < 0 {
 		return
 	}
 
 	row := t.rows[i]
-
 	if _, done := t.read[row]; !done {
 		t.read[row], t.why[row] = t.kernels(s, row)
 	}
 
-	for n := range w.Phases {
-		p := &w.Phases[n]
-		seen, ok := t.read[row][p.Name]
+	for n := range phases {
+		p := &phases[n]
+		seen, ok := t.read[row][p.name]
 		if !ok {
-			if t.why[row] != "" {
-				p.Why = t.why[row]
-			}
+			p.why = cmp.Or(t.why[row], p.why)
 			continue
 		}
 
-		p.Why, p.Kernels = "", seen.Kernels
-		whole := slices.ContainsFunc(p.Parts, func(c results.ClassPart) bool { return c.Class == classBlock })
-		for _, part := range seen.Parts {
-			class := part.Class
-			if whole && (class == trace.ClassGEMM || class == trace.ClassAttention) {
-				class = classBlock
+		p.why, p.kernels = "", map[string]float64{}
+		_, blocks := p.predicted[classBlock]
+		for class, ms := range seen {
+			if blocks {
+				class = inBlock(class)
 			}
-
-			at := slices.IndexFunc(p.Parts, func(c results.ClassPart) bool { return c.Class == class })
-			if at < 0 {
-				p.Parts = append(p.Parts, results.ClassPart{Class: class})
-				at = len(p.Parts) - 1
-			}
-
-			sum := *part.Measured
-			if before := p.Parts[at].Measured; before != nil {
-				sum += *before
-			}
-
-			p.Parts[at].Measured = &sum
+			p.kernels[class] += ms
 		}
-
-		for _, v := range w.Values {
-			if v.Column == phaseColumn[p.Name] && v.Measured != nil {
-				gap := *v.Measured - *p.Kernels
-				p.Measured, p.Gap = v.Measured, &gap
-			}
-		}
+		p.measured = cells(s.rec, phaseColumn[p.name], false)(i)
 	}
 }
 
@@ -319,7 +359,7 @@ var phaseColumn = map[string]string{trace.Prefill: "ttft", trace.Decode: "tpot"}
 // kernels reads the traces of a row: per rank one of the prefill and one that contains decode steps. It
 // returns mean times over the ranks in ms, of the whole prefill and of one decode step. The text gives
 // the reason if a phase is missing.
-func (t *tracedRows) kernels(s *subject, row int) (map[string]results.PhaseCompare, string) {
+func (t *tracedRows) kernels(s *subject, row int) (map[string]map[string]float64, string) {
 	list, err := stage.Attachments(t.data.Table, row)
 	if err != nil {
 		return nil, err.Error()
@@ -391,28 +431,21 @@ func (t *tracedRows) kernels(s *subject, row int) (map[string]results.PhaseCompa
 		}
 	}
 
-	out, why := map[string]results.PhaseCompare{}, ""
-	for _, phase := range slices.Sorted(maps.Keys(sums)) {
-		if name, ok := lacking[phase]; ok {
+	why := ""
+	for phase, by := range sums {
+		for class := range by {
+			by[class] /= float64(ranks[phase])
+		}
+	}
+	for phase, name := range lacking {
+		if sums[phase] != nil {
+			delete(sums, phase)
 			why = fmt.Sprintf("%s has no such steps, and traces of other ranks have", name)
-			continue
 		}
-
-		by, total := sums[phase], 0.0
-		p := results.PhaseCompare{Name: phase}
-		for _, class := range slices.Sorted(maps.Keys(by)) {
-			v := by[class] / float64(ranks[phase])
-			total += v
-			p.Parts = append(p.Parts, results.ClassPart{Class: class, Measured: &v})
-		}
-
-		p.Kernels = &total
-		out[phase] = p
 	}
 
-	if len(out) == 0 && why == "" {
+	if len(sums) == 0 && why == "" {
 		why = cmp.Or(empty, "its traces do not mark which steps are prefill and which decode")
 	}
-
-	return out, why
+	return sums, why
 }

@@ -10,23 +10,20 @@ import (
 	"aicplan/cudaops/trace"
 	"aicplan/engine/stage"
 	"aicplan/sink/table"
-	"aicplan/stages/gate/results"
 )
 
 // phasesOf writes phases in one line each.
-func phasesOf(phases []results.PhaseCompare) string {
+func phasesOf(phases []phase) string {
 	var b strings.Builder
 	for _, p := range phases {
-		b.WriteString(p.Name)
-
-		for _, c := range p.Parts {
-			for i, v := range []*float64{c.Predicted, c.Measured} {
-				if v != nil {
-					fmt.Fprintf(&b, ", %s %s %s", []string{"predicted", "measured"}[i], c.Class, number(*v))
+		b.WriteString(p.name)
+		for _, class := range classes {
+			for i, by := range []map[string]float64{p.predicted, p.kernels} {
+				if v, ok := by[class]; ok {
+					fmt.Fprintf(&b, ", %s %s %s", []string{"predicted", "measured"}[i], class, number(v))
 				}
 			}
 		}
-
 		b.WriteString("\n")
 	}
 
@@ -64,22 +61,19 @@ func TestPredictedPhases(t *testing.T) {
 // what was traced of both is one class too.
 func TestPhasesOfBlocks(t *testing.T) {
 	t.Parallel()
-	at := func(v float64) *float64 { return &v }
 	measured := rowsOf(t, []arrow.Field{table.Field("isl", table.Int64)}, map[string]any{"isl": int64(8)})
 	traced := &tracedRows{
 		data: measured, rows: []int{0}, why: map[int]string{},
-		read: map[int]map[string]results.PhaseCompare{0: {trace.Prefill: {Kernels: at(9), Parts: []results.ClassPart{
-			{Class: trace.ClassAttention, Measured: at(3)}, {Class: trace.ClassGEMM, Measured: at(4)},
-			{Class: trace.ClassOther, Measured: at(2)}}}}},
+		read: map[int]map[string]map[string]float64{0: {trace.Prefill: {trace.ClassAttention: 3, trace.ClassGEMM: 4,
+			trace.ClassOther: 2}}},
 	}
 
-	w := results.Workload{Phases: []results.PhaseCompare{predictedPhase(trace.Prefill,
-		map[string]float64{"context_mla_block": 6}, nil, 1)}}
-	traced.measure(&subject{rec: measured.Table}, 0, &w)
+	phases := []phase{predictedPhase(trace.Prefill, map[string]float64{"context_mla_block": 6}, nil, 1)}
+	traced.measure(&subject{rec: measured.Table}, 0, phases)
 	want := "prefill, predicted gemm and attention 6, measured gemm and attention 7, measured other 2\n"
 
 	// A class that the prediction has none of stays beside it.
-	got := phasesOf(w.Phases)
+	got := phasesOf(phases)
 	got = strings.ReplaceAll(got, ", predicted other 0", "")
 	if got != want {
 		t.Errorf("got %swant %s", got, want)
@@ -116,7 +110,7 @@ func TestTracesThatLackSomething(t *testing.T) {
 	untimed := strings.Replace(prefill, `"dur":10,`, `"dur":-10,`, 1)
 	damaged := strings.Replace(prefill, `"name":"flash_fwd",`, `"name":"flash_fwd" `, 1)
 
-	const both = "prefill, measured attention 0.01, measured gemm 0.08\n"
+	const both = "prefill, measured gemm 0.08, measured attention 0.01\n"
 	for _, x := range []struct {
 		name, trace0, trace1, want, why string
 	}{
@@ -140,9 +134,9 @@ func TestTracesThatLackSomething(t *testing.T) {
 		}}
 
 		got, why := (&tracedRows{data: rows}).kernels(s, 0)
-		var phases []results.PhaseCompare
-		for _, p := range got {
-			phases = append(phases, p)
+		var phases []phase
+		for name, by := range got {
+			phases = append(phases, phase{name: name, kernels: by})
 		}
 
 		if phasesOf(phases) != x.want || !strings.HasPrefix(why, x.why) || (why == "") != (x.why == "") {

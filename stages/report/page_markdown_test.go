@@ -112,8 +112,8 @@ func TestMarkdownCountsWorkloadsLeftOut(t *testing.T) {
 	}
 
 	text := strings.Join(strings.Fields(b.String()), " ")
-	for _, want := range []string{"1 prediction with a warning of the package: the batch does not fit &lt;once>",
-		"2 more workloads, not listed."} {
+	for _, want := range []string{"1 prediction with a warning: the batch does not fit &lt;once>",
+		"2 more workloads not listed"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}

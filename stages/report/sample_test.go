@@ -299,49 +299,31 @@ var classes = map[string]stage.Class{
 func sampleClass(kind string) stage.Class { return classes[kind] }
 
 // samplePrediction is a made-up gate that compared predictions with static steps: four
-// workloads, one of them traced, one not predicted, one whose prediction
-// has no parts.
+// workloads, one of them traced, one not predicted.
 func samplePrediction(t testing.TB) stage.Finished {
 	t.Helper()
-	at := func(v float64) *float64 { return &v }
+	heads := []string{"op", "predicted (ms)", "measured (ms)", "difference (ms)"}
 	detail := results.Prediction{
-		Kind: "prediction", Predicted: "module.ours.collect.predicted",
-		Tables: []string{"tables_version=0.24.0 tables_digest=sha256:1f2e"}, Traces: "collect.traces",
-		Key: []string{"tensor_parallel_size", "isl", "concurrency"},
-		Columns: []results.PredictionColumn{
-			{Name: "ttft", Compared: 3, P50: 0.12, P95: 0.21, Median: 0.88, LimitP50: 0.03, LimitP95: 0.08},
-			{Name: "tpot", Compared: 3, P50: 0.02, P95: 0.06, Median: 0.98, LimitP50: 0.03, LimitP95: 0.08},
+		Kind: "prediction", Predicted: "module.ours.collect.predicted", Traces: "collect.traces",
+		Notes: []string{"1 prediction with a warning: the batch does not fit <once>",
+			"predicted from tables_version=0.24.0 tables_digest=sha256:1f2e", "all with tensor_parallel_size 1"},
+		Tables: []results.Table{
+			{Texts: 1, Heads: []string{"of", "compared", "error p50 (%)", "asked (%)", "error p95 (%)", "asked (%)",
+				"predicted / measured, median"}, Rows: [][]any{{"ttft", "3", 12.0, 3.0, 21.0, 8.0, 0.88},
+				{"tpot", "3", 2.0, 3.0, 6.0, 8.0, 0.98}}},
+			{Note: "2 more workloads not listed", Heads: []string{"isl", "concurrency", "ttft measured (ms)",
+				"predicted (ms)", "error (%)", "server's queue (ms)", "SM clock (MHz)"}, Rows: [][]any{
+				{"1024", "8", 210.0, 176.0, -16.19, 26.3, 1512.4}, {"256", "1", 9.1, 7.45, -18.13, nil, nil},
+				{"4096", "1", 95.0, 92.8, -2.316, nil, nil}, {"8192", "1", 201.0, "not predicted", nil, nil, nil}}},
 		},
-		Warned: 1, Warning: "the batch does not fit <once>", More: 2,
-		Queue: &results.QueueCompare{Compared: 1, Share: 0.125, P50: 0.042, P95: 0.042},
-		Workloads: []results.Workload{
-			{
-				Key: []string{"1", "1024", "8"}, ClockMHz: at(1512.4), PowerW: at(688.2), QueueMs: at(26.3), PrefillMs: at(181),
-				Values: []results.Compared{{Column: "ttft", Measured: at(210), Predicted: at(176)},
-					{Column: "tpot", Measured: at(5.31), Predicted: at(5.07)}},
-				Phases: []results.PhaseCompare{
-					{Name: "prefill", Predicted: at(176), Measured: at(210), Kernels: at(201), Gap: at(9), Parts: []results.ClassPart{
-						{Class: "gemm", Predicted: at(157.8), Measured: at(186), Source: "silicon"},
-						{Class: "attention", Predicted: at(7.6), Measured: at(7.9), Source: "mixed"},
-						{Class: "other", Predicted: at(10.6), Measured: at(7.1), Source: "empirical"}}},
-					{Name: "decode", Predicted: at(5.07), Measured: at(5.31), Kernels: at(4.9), Gap: at(0.41),
-						Parts: []results.ClassPart{
-							{Class: "gemm", Predicted: at(4.18), Measured: at(4.1), Source: "silicon"},
-							{Class: "attention", Predicted: at(0.59), Measured: at(0.55), Source: "silicon"},
-							{Class: "other", Predicted: at(0.3), Measured: at(0.25), Source: "empirical"}}},
-				},
-			},
-			{
-				Key: []string{"1", "256", "1"},
-				Values: []results.Compared{{Column: "ttft", Measured: at(9.1), Predicted: at(7.45)},
-					{Column: "tpot", Measured: at(4.9), Predicted: at(4.83)}},
-				Phases: []results.PhaseCompare{{Name: "prefill", Predicted: at(7.45), Why: "no trace of it",
-					Parts: []results.ClassPart{{Class: "gemm", Predicted: at(7.45)}}}},
-			},
-			{Key: []string{"1", "4096", "1"}, Values: []results.Compared{{Column: "ttft", Measured: at(95),
-				Predicted: at(92.8)}, {Column: "tpot", Measured: at(4.99), Predicted: at(4.95)}}},
-			{Key: []string{"1", "8192", "1"}, Values: []results.Compared{{Column: "ttft", Measured: at(201),
-				Why: "not predicted"}, {Column: "tpot", Measured: at(5.04), Why: "not predicted"}}},
+		Parts: []results.Table{
+			{Title: "isl 1024, concurrency 8, prefill", Texts: 1, Heads: heads, Rows: [][]any{
+				{"gemm silicon", 157.8, 186.0, 28.2}, {"attention mixed", 7.6, 7.9, 0.3}, {"other empirical", 10.6, 7.1, -3.5},
+				{"no kernel: launches, host, scheduler", nil, 9.0, 9.0}, {"in all", 176.0, 210.0, 34.0}}},
+			{Title: "isl 1024, concurrency 8, decode", Texts: 1, Heads: heads, Rows: [][]any{
+				{"gemm silicon", 4.18, 4.1, -0.08}, {"attention silicon", 0.59, 0.55, -0.04}, {"in all", 5.07, 5.31, 0.24}}},
+			{Title: "isl 256, concurrency 1, prefill", Note: "no trace of it", Texts: 1, Heads: heads, Rows: [][]any{
+				{"gemm", 7.45, nil, nil}, {"in all", 7.45, nil, nil}}},
 		},
 	}
 

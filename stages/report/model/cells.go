@@ -4,15 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-)
 
-// Cells is a table of texts, such as the rows of a load or an experiment: what varies, and the metrics.
-type Cells struct {
-	Heads []string   `json:"heads"`
-	Rows  [][]string `json:"rows"`
-	// Texts is the number of first columns that are no numbers.
-	Texts int `json:"-"`
-}
+	"aicplan/stages/gate/results"
+)
 
 // mostCells is the maximum number of rows of a table of cells.
 const mostCells = 60
@@ -38,30 +32,32 @@ var watchedColumns = []struct{ name, head string }{
 }
 
 // cells returns the table of cells, or nil for tables with one metric and for large ones.
-func (t *Table) cells() *Cells {
+func (t *Table) cells() *results.Table {
 	f := t.Facets
 	if len(f.Metrics) < 2 || f.Rows > mostCells {
 		return nil
 	}
 
-	type column struct {
-		head string
-		cell func(row int) string
+	out := &results.Table{Rows: make([][]any, f.Rows)}
+	add := func(head string, cell func(row int) any) {
+		out.Heads = append(out.Heads, head)
+		for row := range out.Rows {
+			out.Rows[row] = append(out.Rows[row], cell(row))
+		}
 	}
-	var columns []column
 	for _, p := range f.Params {
 		if p.Varies() || f.Rows == 1 {
-			columns = append(columns, column{p.Name, p.Cell})
+			add(p.Name, func(row int) any { return p.Cell(row) })
 		}
 	}
 
-	add := func(head string, values []float64) {
-		columns = append(columns, column{head, func(row int) string {
-			if values[row] != values[row] {
-				return "-"
+	number := func(head string, values []float64) {
+		add(head, func(row int) any {
+			if !finite(values[row]) {
+				return nil
 			}
-			return Number(values[row])
-		}})
+			return values[row]
+		})
 	}
 	for _, m := range f.Metrics {
 		if hiddenMetrics[m.Name] {
@@ -71,30 +67,18 @@ func (t *Table) cells() *Cells {
 		if m.Unit != "" {
 			head = fmt.Sprintf("%s (%s)", head, m.Unit)
 		}
-		add(head, m.Values)
+		number(head, m.Values)
 	}
 
 	if speedUp, efficiency := f.SpeedUp(); speedUp != nil {
-		add("speed-up", speedUp)
-		add("efficiency", efficiency)
+		number("speed-up", speedUp)
+		number("efficiency", efficiency)
 	}
 
 	for _, w := range watchedColumns {
 		if values := numbers(t.Data.Table, w.name); len(values) == f.Rows {
-			add(w.head, values)
+			number(w.head, values)
 		}
-	}
-
-	out := &Cells{}
-	for _, c := range columns {
-		out.Heads = append(out.Heads, c.head)
-	}
-	for row := range f.Rows {
-		var cells []string
-		for _, c := range columns {
-			cells = append(cells, c.cell(row))
-		}
-		out.Rows = append(out.Rows, cells)
 	}
 
 	return out

@@ -129,13 +129,13 @@ type Table struct {
 
 	Latency *Spread `json:"latency,omitempty"` // of Metric
 	// Metrics are those of tables with several.
-	Metrics   []Metric `json:"metrics,omitempty"`
-	Cells     *Cells   `json:"cells,omitempty"` // of loads and experiments with few rows
-	Noise     *Spread  `json:"noise,omitempty"`
-	Clock     *Spread  `json:"clock_mhz,omitempty"`
-	Light     *Spread  `json:"speed_of_light,omitempty"`
-	Throttled float64  `json:"throttled,omitempty"` // share
-	Rates     []Rate   `json:"rates,omitempty"`
+	Metrics   []Metric       `json:"metrics,omitempty"`
+	Cells     *results.Table `json:"cells,omitempty"` // of loads and experiments with few rows
+	Noise     *Spread        `json:"noise,omitempty"`
+	Clock     *Spread        `json:"clock_mhz,omitempty"`
+	Light     *Spread        `json:"speed_of_light,omitempty"`
+	Throttled float64        `json:"throttled,omitempty"` // share
+	Rates     []Rate         `json:"rates,omitempty"`
 	// Worst are the rows to look at first.
 	Worst []WorstRow `json:"worst,omitempty"`
 

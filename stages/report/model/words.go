@@ -55,6 +55,17 @@ func Number(v float64) string {
 	}
 }
 
+// Value writes a cell of a table: a number, a text, or a dash for nil.
+func Value(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "-"
+	case float64:
+		return Number(v)
+	}
+	return fmt.Sprint(v)
+}
+
 // Percent writes a share. A share below 1 is never 100 %.
 func Percent(share float64) string {
 	text := fmt.Sprintf("%.1f %%", 100*share)

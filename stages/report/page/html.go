@@ -105,7 +105,7 @@ var functions = template.FuncMap{
 	"capital":  func(s string) string { return charts.Capital(strings.ReplaceAll(s, "_", " ")) },
 	"metric":   metricHeading,
 	"boolOf":   func(v *bool) bool { return *v },
-	"account":  model.Account,
+	"value":    model.Value,
 }
 
 // metricHeading heads the column with the median of what tables are compared by.

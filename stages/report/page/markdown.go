@@ -66,12 +66,12 @@ func (b body) Metric() string {
 
 // cutCells is a table with the number of its lines.
 type cutCells struct {
-	*model.Cells
+	results.Table
 	Lines int
 }
 
 // Cut limits the lines of a table.
-func (b body) Cut(c *model.Cells) cutCells { return cutCells{c, b.Lines} }
+func (b body) Cut(c results.Table) cutCells { return cutCells{c, b.Lines} }
 
 // markup are the functions of the template beside those of pages. Text from elsewhere is escaped by cell, code or
 // inline.
