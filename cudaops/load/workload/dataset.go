@@ -2,8 +2,8 @@ package workload
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -24,12 +24,18 @@ type entry struct {
 	Prompt  *string         `json:"prompt"`
 	Text    *string         `json:"text"`
 	Input   *string         `json:"text_input"`
-	Output  int             `json:"output_length"`
 	Session json.RawMessage `json:"session_id"`
+
+	// The number of output tokens has one of the names of AIPerf, of vLLM's bench, or of OpenAI's requests.
+	Output  int `json:"output_length"`
+	Output2 int `json:"output_tokens"`
+	Output3 int `json:"max_completion_tokens"`
+	Output4 int `json:"max_tokens"`
 }
 
 // Dataset reads prompts from a file; see objects for its formats. An object has messages (OpenAI's, with optional
-// tools), conversations (ShareGPT's), or prompt or text, and optionally output_length and session_id.
+// tools), conversations (ShareGPT's), or prompt or text, and optionally output_length and session_id. For output_length,
+// output_tokens, max_completion_tokens and max_tokens are other names.
 //
 // Entries with the same session_id are turns of one conversation. Each message of a human in a ShareGPT conversation
 // is a turn; a conversation without one is left out. Of the config, only Tokenizer and Output are used; Output applies
@@ -46,7 +52,7 @@ func Dataset(r io.Reader, name string, c Config) ([]Conversation, error) {
 		if err := decode(raw, &e); err != nil {
 			return err
 		}
-		return d.add(e)
+		return named(d.add(e), raw)
 	})
 
 	if err == nil && len(d.out) == 0 {
@@ -64,6 +70,7 @@ type dataset struct {
 
 // add adds an entry as a conversation, or to the conversation of its session.
 func (d *dataset) add(e entry) error {
+	e.Output = cmp.Or(e.Output, e.Output2, e.Output3, e.Output4)
 	if e.Output < 0 || e.Output > MaxTokens {
 		return fmt.Errorf("output_length is %d", e.Output)
 	}
@@ -100,7 +107,7 @@ func (d *dataset) add(e entry) error {
 	}
 
 	if len(turns) == 0 || turns[0].Text == "" && turns[0].Messages == nil {
-		return errors.New("it has no messages, conversations, prompt or text")
+		return missing("it has no messages, conversations, prompt or text")
 	}
 
 	for i := range turns {

@@ -70,6 +70,41 @@ func TestShareGPTWithoutPrompts(t *testing.T) {
 	}
 }
 
+// TestOutputLengths reads the number of output tokens by the names of other clients.
+func TestOutputLengths(t *testing.T) {
+	for name, text := range map[string]string{
+		"a.jsonl": `{"prompt": "a", "output_length": 7}
+{"prompt": "a", "output_tokens": 7}
+{"messages": [{"role": "user", "content": "a"}], "max_tokens": 7}
+{"messages": [{"role": "user", "content": "a"}], "max_completion_tokens": 7, "max_tokens": null}`,
+		"a.csv": "prompt,output_tokens\na,7\n",
+	} {
+		list, err := Dataset(strings.NewReader(text), name, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range list {
+			if got := c.Turns[0].Output; got != 7 {
+				t.Errorf("%s: prompt %d asks for %d tokens, want 7", name, i, got)
+			}
+		}
+	}
+}
+
+// TestUnknownFields names the fields of an object without a prompt.
+func TestUnknownFields(t *testing.T) {
+	_, traced := Trace(strings.NewReader("arrived,ContextTokens\n1,2\n"), "a.csv", Config{})
+	_, read := Dataset(strings.NewReader(`{"turns": [], "id": 1}`), "a.jsonl", Config{})
+	for err, want := range map[error]string{
+		traced: "a.csv:2: it has neither input_length nor text_input, but ContextTokens, arrived",
+		read:   "a.jsonl:1: it has no messages, conversations, prompt or text, but id, turns",
+	} {
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // TestAgenticTraces reads the conversations of coding agents: each request has its whole prompt, equal blocks have
 // equal text within a conversation only, and sub-agents are conversations of their own.
 func TestAgenticTraces(t *testing.T) {

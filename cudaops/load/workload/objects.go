@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -108,6 +109,20 @@ func decode(raw []byte, to any) error {
 		wrong.Type)
 }
 
+// A missing error lists the fields of which an object needs one.
+type missing string
+
+func (m missing) Error() string { return string(m) }
+
+// named adds the fields that an object has to a missing error.
+func named(err error, raw []byte) error {
+	var fields map[string]json.RawMessage
+	if _, ok := errors.AsType[missing](err); !ok || json.Unmarshal(raw, &fields) != nil {
+		return err
+	}
+	return fmt.Errorf("%w, but %s", err, textutil.Clip(strings.Join(slices.Sorted(maps.Keys(fields)), ", "), 120))
+}
+
 // jsonObjects calls each with the objects of a JSON file. Lists are flattened.
 func jsonObjects(r io.Reader, name string, each func(raw []byte) error) error {
 	d := json.NewDecoder(r)
@@ -135,8 +150,8 @@ func jsonObjects(r io.Reader, name string, each func(raw []byte) error) error {
 }
 
 // numbers are the columns of CSV files whose values are numbers.
-var numbers = []string{"timestamp", "delay", "input_length", "output_length", "Timestamp", "Request tokens",
-	"Response tokens"}
+var numbers = []string{"timestamp", "delay", "input_length", "output_length", "output_tokens", "max_completion_tokens",
+	"max_tokens", "Timestamp", "Request tokens", "Response tokens"}
 
 func csvObjects(r io.Reader, name string, each func(raw []byte, place int) error) error {
 	in := csv.NewReader(r)

@@ -62,7 +62,7 @@ func Trace(r io.Reader, name string, c Config) ([]Conversation, error) {
 		if err := decode(raw, &e); err != nil {
 			return err
 		}
-		return t.add(&e, place)
+		return named(t.add(&e, place), raw)
 	})
 
 	out := t.out
@@ -104,7 +104,7 @@ func (m *tracer) request(l *traceLine, number int) error {
 	}
 
 	if l.Text == nil && l.Input == nil {
-		return errors.New("it has neither input_length nor text_input")
+		return missing("it has neither input_length nor text_input")
 	}
 
 	for what, v := range map[string]*int{"input_length": l.Input, "output_length": l.Output} {
