@@ -157,6 +157,19 @@ func TestPointsWithoutSuccess(t *testing.T) {
 	}
 }
 
+// TestNoResponseBeforeTheEnd checks the failure and the log of a load that ends before a response does.
+func TestNoResponseBeforeTheEnd(t *testing.T) {
+	url := raw(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	e := measure(t, map[string]any{"url": url, "model": "m"}, `{}`, "chat", `{"duration": 0.05, "grace": 0.05}`)
+	if e.failure == nil || e.failure.Class != worker.ClassTimeout ||
+		!strings.Contains(e.failure.Message, "the load ended by duration before any of 1 requests had ended; a longer") {
+		t.Errorf("%+v", e.failure)
+	}
+	if log := string(e.file(t, aiperf.Records)); !strings.Contains(log, `"was_cancelled":true`) {
+		t.Errorf("%q", log)
+	}
+}
+
 // one runs a single request against a server and returns its record.
 func one(t *testing.T, url string, change func(*Settings)) aiperf.Record {
 	set := quick()

@@ -164,7 +164,7 @@ func (r *runner) phase(ctx context.Context, warmup bool, client *Client) (*Phase
 		out.Slices = p.slicer.Slices(out.To)
 	}
 
-	if out.Summary.Requests == 0 {
+	if out.Summary.Requests == 0 && (warmup || out.Summary.Cut == 0) {
 		if outer.Err() != nil {
 			return nil, outer.Err()
 		}

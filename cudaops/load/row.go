@@ -199,8 +199,11 @@ func (h *Host) once(ctx context.Context, s Settings, o Options) (*run, error) {
 func allFailed(res *Traffic) error {
 	sum := res.Profiling.Summary
 	if len(sum.Errors) == 0 {
-		return worker.Failed(worker.ClassTransient, "the load ended by %s before any of %d requests had ended",
-			res.EndedBy, sum.Cut)
+		class, hint := worker.ClassTimeout, "; a longer duration or grace allows more"
+		if res.EndedBy == interrupted {
+			class, hint = worker.ClassTransient, ""
+		}
+		return worker.Failed(class, "the load ended by %s before any of %d requests had ended%s", res.EndedBy, sum.Cut, hint)
 	}
 
 	e := sum.Errors[0]
