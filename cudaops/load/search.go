@@ -233,7 +233,12 @@ func (h *Host) searched(ctx context.Context, c worker.Case, find *Search, out wo
 		n++
 		o.Salt = salt(fmt.Sprint(c.ID, n)) // prompts of other probes may be in the server's cache
 		p := &probe{Value: value}
-		if p.point, err = h.measured(ctx, s, o); err != nil {
+		p.point, err = h.measured(ctx, s, o)
+		if h.beside.Stop.Err() != nil {
+			return nil, worker.Failed(worker.ClassTransient, "the search was interrupted") // what was cut has not missed
+		}
+
+		if err != nil {
 			if fe, ok := errors.AsType[*worker.FailureError](err); !ok || n == 1 || fe.Failure.Class ==
 				worker.ClassResourceIssue {
 				failed = p.point
@@ -242,10 +247,6 @@ func (h *Host) searched(ctx context.Context, c worker.Case, find *Search, out wo
 			p.Missed = []string{err.Error()}
 			out.Log(levelStatus, "search: %s %.4g fails: %v", find.Over, value, err)
 			return p, nil
-		}
-
-		if p.point.last().res.EndedBy == interrupted {
-			return nil, worker.Failed(worker.ClassTransient, "the search was interrupted")
 		}
 
 		p.Rows = p.point.rows()

@@ -2,9 +2,13 @@ package load
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,6 +108,27 @@ func TestSearchesThatCannotMiss(t *testing.T) {
 	}
 	if r := e.rows[0]; r["search_value"] != 6.0 || r["search_missed"] != nil {
 		t.Errorf("6 requests were open %v times, and %v missed a limit", r["search_value"], r["search_missed"])
+	}
+}
+
+// TestInterruptedSearchHasNoRow interrupts the process in the second probe, before any of its requests ends.
+func TestInterruptedSearchHasNoRow(t *testing.T) {
+	var n atomic.Int64
+	url := raw(t, func(w http.ResponseWriter, r *http.Request) {
+		if n.Add(1) > 4 {
+			_ = syscall.Kill(syscall.Getpid(), syscall.SIGINT)
+			<-r.Context().Done()
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, chunk+"data: [DONE]\n\n")
+	})
+	h := NewHost(worker.Init{Options: map[string]any{"url": url, "model": "m"}, Spool: t.TempDir(), Blocks: json.RawMessage(
+		`{"load": {"requests": 4}, "search": {"over": "concurrency", "slo": {"ttft_p99": 1e6}}}`)})
+	h.patience = 0
+	row, _, err := h.Load(t.Context(), worker.Case{ID: "abcdef0123456789", Op: "chat", Params: []byte(`{}`)}, &emitter{})
+	fe, ok := errors.AsType[*worker.FailureError](err)
+	if !ok || fe.Failure.Class != worker.ClassTransient || !strings.Contains(err.Error(), "the search was interrupted") {
+		t.Errorf("%v, %v", row, err)
 	}
 }
 
