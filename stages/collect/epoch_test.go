@@ -36,7 +36,7 @@ func TestEpochs(t *testing.T) {
 	// states returns what a run with opts would reuse and withdraw.
 	states := func(opts stage.Options, withdraw bool) string {
 		t.Helper()
-		j, err := newJob(cases, rows.SchemaOf(nil, "", true), nil, opts)
+		j, err := newJob(cases, rows.SchemaOf(nil, "", true), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

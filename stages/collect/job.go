@@ -75,16 +75,20 @@ func (u *unit) is(class string) bool { return u.state == skipped && u.why.class 
 
 // newJob creates the job of a plan or a run.
 func (c *Config) newJob(m *Measurement, opts stage.Options) (*job, error) {
-	j, err := newJob(m.Cases, c.schema(m.info.Perf), c.limits.GroupBy, opts)
+	j, err := newJob(m.Cases, c.schema(m.info.Perf), c.limits.GroupBy)
+	if err == nil {
+		err = j.excludeUnsupported(c.unsupported)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return j, j.excludeUnsupported(c.unsupported)
+	j.leaveOut(opts)
+	return j, nil
 }
 
 // newJob creates the tasks and units of cases, in grid order. It returns an error if groupBy names an unknown
 // column.
-func newJob(cases *grid.Cases, s rows.Schema, groupBy []string, opts stage.Options) (*job, error) {
+func newJob(cases *grid.Cases, s rows.Schema, groupBy []string) (*job, error) {
 	j := &job{cases: cases, schema: s, tasks: make([]task, cases.Len()), units: make([]unit, 0, cases.Rows()),
 		sweeps: map[string]*sweep{}, columns: map[string]bool{}}
 	j.ids = sync.OnceValue(j.pointIDs)
@@ -94,31 +98,39 @@ func newJob(cases *grid.Cases, s rows.Schema, groupBy []string, opts stage.Optio
 		return nil, err
 	}
 
-	left := &skip{notSelected, fmt.Sprintf("--limit %d", opts.Limit)}
-	if opts.Smoke {
-		left.reason = "--smoke collects a sample"
-	}
-
-	chosen := selection(len(j.tasks), opts)
 	for i := range j.tasks {
 		t := &j.tasks[i]
-		t.first, t.n, t.group = int32(len(j.units)), 1, groups.of(i)
+		t.first, t.n, t.group, t.selected = int32(len(j.units)), 1, groups.of(i), true
 		if cases.SweepColumns() != nil {
 			t.n = int32(cases.Sweep(i).Len())
 		}
 
-		t.selected = chosen[i]
 		for p := range t.n {
-			u := unit{task: int32(i), point: p}
-			if !t.selected {
-				u.skip(left)
-			}
-			j.units = append(j.units, u)
+			j.units = append(j.units, unit{task: int32(i), point: p})
 		}
 	}
 
 	j.groups = groups.names
 	return j, nil
+}
+
+// leaveOut skips the tasks that the options leave out. Only tasks that can run count for --limit and --smoke.
+func (j *job) leaveOut(opts stage.Options) {
+	left := &skip{notSelected, fmt.Sprintf("--limit %d", opts.Limit)}
+	if opts.Smoke {
+		left.reason = "--smoke collects a sample"
+	}
+
+	tasks := j.todo()
+	for i, chosen := range selection(len(tasks), opts) {
+		if chosen {
+			continue
+		}
+		j.tasks[tasks[i]].selected = false
+		for _, u := range j.openUnits(tasks[i]) {
+			j.units[u].skip(left)
+		}
+	}
 }
 
 // id returns the id of a unit in the journal and in tables.
