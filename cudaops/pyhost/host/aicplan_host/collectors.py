@@ -272,7 +272,11 @@ class CollectorOp:
                 if type(got).__name__ == "WorkerRestartSignal":
                     restart = "%s asked for a fresh process" % self.name
             sink.told = None
-            rows = self._finished(self._logged(spool, others), perf)
+            rows, faults = self._logged(spool, others)
+            if faults:
+                more = " (and %d lines more)" % (len(faults) - 3) if len(faults) > 3 else ""
+                raise HostError("the perf file of %s has lines that are no rows: %s%s" % (self.name, "; ".join(faults[:3]), more))
+            rows = self._finished(rows, perf)
         except BaseException as err:
             sink.told = None
             self._keep(err, spool, others, perf)
@@ -303,14 +307,16 @@ class CollectorOp:
         return Deferred(deferral, logged, lambda rows: self._finish(rows, perf))
 
     def _logged(self, spool, others):
-        """The rows that this process and its children have logged for the case."""
-        return self.host.sink.rows + read_spool(spool) + read_perf_files(self.host.workdir, others)
+        """The rows that this process and its children have logged for the case, and what
+        is wrong with lines of perf files that are no rows."""
+        written, faults = read_perf_files(self.host.workdir, others)
+        return self.host.sink.rows + read_spool(spool) + written, faults
 
     def _keep(self, err, spool, others, perf):
         """Gives the error the rows that were logged before it: collectors that
         sweep log what works and raise at the end."""
         try:
-            rows = self._logged(spool, others)
+            rows, _ = self._logged(spool, others)
             if rows:
                 err.rows = self._finished(rows, perf)
         except Exception as bad:

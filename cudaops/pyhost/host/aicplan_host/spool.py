@@ -7,9 +7,8 @@ import json
 import os
 import threading
 
-from .errors import HostError
 from .joining import Form, filled
-from .rows import column
+from .rows import METRICS, column, number
 
 
 class Sink:
@@ -87,10 +86,8 @@ def remove_perf_files(folder, others=()):
 
 def read_perf_files(folder, others=()):
     """Rows of perf files that a process without our helper wrote in folder, but for
-    the others."""
-    import csv
-
-    rows = []
+    the others, and what is wrong with each line that is no row."""
+    rows, faults = [], []
     for path in perf_files(folder):
         if path in others:
             continue
@@ -98,16 +95,57 @@ def read_perf_files(folder, others=()):
             text = f.read()
         # A process may have died in the middle of its last line.
         whole = text[: max(text.rfind("\n"), text.rfind("\r")) + 1]
-        raw = list(csv.DictReader(io.StringIO(whole, newline="")))
-        # Two processes that begin a file at once both write its header.
-        raw = [row for row in raw if any(name != value for name, value in row.items())]
-        for at, row in enumerate(raw, 1):
-            if None in row or None in row.values():
-                raise HostError("%s: row %d has not as many fields as the header" % (os.path.basename(path), at))
+        raw = []
+        for line, row, wrong in _records(whole):
+            wrong = wrong or _no_number(row)
+            if wrong:
+                faults.append("%s:%d: %s" % (os.path.basename(path), line, wrong))
+            # Two processes that begin a file at once both write its header.
+            elif any(name != value for name, value in row.items()):
+                raw.append(row)
         names = [k for k in (raw[0] if raw else {}) if k and k not in LABELS]
         columns = {k: [row[k] or None for row in raw] if k in TEXTS else column([row[k] for row in raw]) for k in names}
         for i, row in enumerate(raw):
             values = {k: columns[k][i] for k in names}
             values["logged_version"] = row.get("version", "")
             rows.append((os.path.basename(path), values))
-    return rows
+    return rows, faults
+
+
+def _records(text):
+    """(line, row, what is wrong with it) of each record of a CSV text. If a quote that is
+    not closed joins lines, the lines after the first are read on their own."""
+    import csv
+
+    lines, header, at = list(io.StringIO(text, newline="")), None, 0
+    reader, begin = csv.reader(lines), 0
+    while True:
+        try:
+            fields, wrong = next(reader), ""
+        except StopIteration:
+            return
+        except csv.Error as err:
+            fields, wrong = (), str(err)
+        line, at = at, begin + reader.line_num
+        if header is None and fields:
+            header = fields
+            continue
+        if not fields and not wrong:
+            continue
+        if not wrong and len(fields) != len(header):
+            wrong = "it has %d fields and the header has %d" % (len(fields), len(header))
+        if wrong:
+            wrong += ": %.200r" % lines[line].rstrip("\r\n")
+            at = begin = line + 1
+            reader = csv.reader(lines[at:])
+        yield line + 1, None if wrong else dict(zip(header, fields)), wrong
+
+
+def _no_number(row):
+    """What is wrong with a row whose metric is no number, else an empty text. The names
+    of a header are none."""
+    for name in METRICS:
+        text = row.get(name) or ""
+        if text and text != name and isinstance(number(text), str):
+            return "%s is %.80r, which is no number" % (name, text)
+    return ""

@@ -53,15 +53,29 @@ class FilesTest(unittest.TestCase):
             f.write('["x_perf.txt", {"latency": 1}]\n["x_perf.txt", {"lat')
         self.assertEqual(spool.read_spool(self.folder), [("x_perf.txt", {"latency": 1}), ("gemm_perf.txt", {"latency": 0.5})])
         self.write("own_perf.txt", "framework,version,device,m,latency\nVLLM,0.24.0,H200,8,0.25\n")
-        self.assertEqual(spool.read_perf_files(self.folder), [("own_perf.txt", {"m": 8, "latency": 0.25, "logged_version": "0.24.0"})])
+        own = ("own_perf.txt", {"m": 8, "latency": 0.25, "logged_version": "0.24.0"})
+        self.assertEqual(spool.read_perf_files(self.folder), ([own], []))
         self.write("own_perf.txt", "version,kernel_source,tag,m,latency\n1.10,nan,007,8,0.25\n1.10,007,1_0,,1\n")
-        first, second = [row for _, row in spool.read_perf_files(self.folder)]
+        first, second = [row for _, row in spool.read_perf_files(self.folder)[0]]
         self.assertEqual(first, {"kernel_source": "nan", "tag": "007", "m": 8, "latency": 0.25, "logged_version": "1.10"})
         self.assertEqual(second, {"kernel_source": "007", "tag": "1_0", "m": None, "latency": 1.0, "logged_version": "1.10"})
-        for text in ("m,latency\n1\n", "m,latency\n1,2,3\n"):
-            self.write("own_perf.txt", text)
-            with self.assertRaisesRegex(HostError, "own_perf.txt: row 1 has not as many fields as the header"):
-                spool.read_perf_files(self.folder)
+
+    def test_lines_that_are_no_rows_leave_the_others(self):
+        self.write(
+            "own_perf.txt",
+            'm,tag,latency\n1,a,0.5\n2,b\n\n3,"c,0.5\n4,d,0.25\nm,tag,latency\n5,e,1,2\n6,f,fast\n7,"g\nh",2\n8,i,1',
+        )
+        rows, faults = spool.read_perf_files(self.folder)
+        self.assertEqual([(row["m"], row["tag"], row["latency"]) for _, row in rows], [(1, "a", 0.5), (4, "d", 0.25), (7, "g\nh", 2.0)])
+        self.assertEqual(
+            faults,
+            [
+                "own_perf.txt:3: it has 2 fields and the header has 3: '2,b'",
+                "own_perf.txt:5: it has 2 fields and the header has 3: '3,\"c,0.5'",
+                "own_perf.txt:8: it has 4 fields and the header has 3: '5,e,1,2'",
+                "own_perf.txt:9: latency is 'fast', which is no number",
+            ],
+        )
 
     def test_late_rows_are_counted(self):
         sink = spool.Sink()

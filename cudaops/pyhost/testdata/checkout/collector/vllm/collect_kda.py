@@ -52,3 +52,15 @@ def run_kda_child(phase, num_k_heads, batch_size_list, seq_len_list, model_name,
         os._exit(0)
     if os.waitpid(pid, 0)[1]:
         raise RuntimeError("the child failed")
+
+
+def run_kda_torn(phase, num_k_heads, batch_size_list, seq_len_list, model_name, *, perf_filename, device="cuda:0"):
+    """Writes the perf file itself; lines of two points are torn."""
+    with open(perf_filename, "w") as f:
+        f.write("framework,version,device,op_name,kernel_source,phase,batch_size,seq_len,num_k_heads,model_name,latency\n")
+        for batch_size in batch_size_list:
+            for seq_len in seq_len_list:
+                line = f"VLLM,0.24.0,x,kda,k,{phase},{batch_size},{seq_len},{num_k_heads},{model_name},0.5"
+                if batch_size == 4 and phase == "context":
+                    line = line[:-8] if seq_len == 16 else line + "VLLM"
+                f.write(line + "\n")
