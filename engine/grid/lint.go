@@ -261,6 +261,10 @@ func (l *linter) literal(name, lit hclsyntax.Expression) {
 
 // containsTypes reports lists in which every element has another type than the value.
 func (l *linter) containsTypes(n *hclsyntax.FunctionCallExpr) bool {
+	if given, _ := n.Args[0].Value(l.ctx); isEmpty(given) {
+		return true // the list may be the default of a variable
+	}
+
 	list, value := l.typeOf(l.cur, n.Args[0]), l.typeOf(l.cur, n.Args[1])
 	var elements []cty.Type
 	switch {
@@ -347,6 +351,11 @@ func literalValue(n hclsyntax.Expression) cty.Value {
 		}
 	}
 	return cty.NilVal
+}
+
+func isEmpty(list cty.Value) bool {
+	list, _ = list.Unmark()
+	return list.IsKnown() && !list.IsNull() && list.CanIterateElements() && list.LengthInt() == 0
 }
 
 func isZero(v cty.Value) bool {
