@@ -24,6 +24,12 @@ grid "point" {
   axis "osl" { values = [4] }
 }
 
+grid "prompts" {
+  description = "prompts of a file, which have their own lengths"
+  op          = "load"
+  axis "osl" { values = [4] }
+}
+
 # Two adapters of one model on one or more servers.
 runtime "servers" {
   kind        = "endpoint"
@@ -132,7 +138,7 @@ collect "trace" {
 
 # Prompts of a file, with system messages and tools.
 collect "prompts" {
-  grid    = grid.point
+  grid    = grid.prompts
   runtime = runtime.servers
 
   load {

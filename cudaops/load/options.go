@@ -36,6 +36,9 @@ type Option struct {
 	// Needs is the option without which this one has no effect.
 	Needs string
 
+	// Generated marks options of generated prompts, which have no effect on those of a trace or dataset.
+	Generated bool
+
 	// Runtime marks options of the runtime block; others belong to the load block.
 	Runtime bool
 
@@ -142,6 +145,10 @@ func (s *Settings) check(before *Settings) error {
 			case o.Needs != "" && !s.given[o.Needs] && fieldOf(all, o.Needs).IsZero() &&
 				jsonOf(v.Interface()) != jsonOf(o.Default):
 				return fmt.Errorf("%s is set and %s is not; without it, %s has no effect", o.Name, o.Needs, o.Name)
+			case o.Generated && s.Trace+s.Dataset != "" &&
+				jsonOf(fieldOf(reflect.ValueOf(before), o.Name).Interface()) != jsonOf(o.Default):
+				return fmt.Errorf("%s shapes generated prompts and has no effect on those of %s; leave one of them away",
+					o.Name, s.Trace+s.Dataset)
 			}
 		}
 		switch v.Kind() {
@@ -311,21 +318,22 @@ var options = []Option{
 	{Name: "osl", Default: 0, Most: workload.MaxTokens, Depends: "the server's choice",
 		Doc: "mean tokens requested for an output", Flag: "--output-tokens-mean"},
 	{Name: "osl_stddev", Default: 0, Doc: "standard deviation of osl", Flag: "--output-tokens-stddev"},
-	{Name: "entries", Default: 0,
+	{Name: "entries", Default: 0, Generated: true,
 		Doc:  "number of different conversations, reused if there are fewer than requests; 0 is one for every request",
 		Flag: "--num-dataset-entries"},
 	{Name: "sampling", Default: SamplingSequential, OneOf: []string{SamplingSequential, SamplingShuffle},
 		Doc: "order of conversations", Flag: "--dataset-sampling-strategy", Always: true},
-	{Name: "prefix_length", Default: 0, Doc: "tokens of a shared text that starts conversations",
+	{Name: "prefix_length", Default: 0, Generated: true, Doc: "tokens of a shared text that starts conversations",
 		Flag: "--prefix-prompt-length"},
 	{Name: "prefix_pool", Default: 1, Positive: true, Needs: "prefix_length", Doc: "number of such texts",
 		Flag: "--prefix-prompt-pool-size"},
-	{Name: "turns", Default: 1, Least: 1, Most: 1e6, Doc: "mean number of turns of a conversation",
+	{Name: "turns", Default: 1, Generated: true, Least: 1, Most: 1e6, Doc: "mean number of turns of a conversation",
 		Flag: "--conversation-turn-mean"},
-	{Name: "turns_stddev", Default: 0, Doc: "standard deviation of turns", Flag: "--conversation-turn-stddev"},
-	{Name: "turn_delay", Default: 0, Doc: "mean seconds between a response and the next turn",
+	{Name: "turns_stddev", Default: 0, Generated: true, Doc: "standard deviation of turns",
+		Flag: "--conversation-turn-stddev"},
+	{Name: "turn_delay", Default: 0, Generated: true, Doc: "mean seconds between a response and the next turn",
 		Flag: "--conversation-turn-delay-mean", Scale: 1e3},
-	{Name: "turn_delay_stddev", Default: 0, Doc: "standard deviation of turn_delay",
+	{Name: "turn_delay_stddev", Default: 0, Generated: true, Doc: "standard deviation of turn_delay",
 		Flag: "--conversation-turn-delay-stddev", Scale: 1e3},
 	{Name: "prompt", Default: PromptText, OneOf: []string{PromptText, PromptIDs},
 		Doc: "form of prompts; token ids need completions"},
@@ -345,7 +353,8 @@ var options = []Option{
 	{Name: "documents", Default: 0, Depends: "1 for embeddings and rerank",
 		Doc: "number of texts of a request, each with isl tokens"},
 	{Name: "query_length", Default: 32, Positive: true, Doc: "tokens of the query of rerank"},
-	{Name: "images", Default: 0, Doc: "number of generated images of a chat request", Flag: "--image-batch-size"},
+	{Name: "images", Default: 0, Generated: true, Doc: "number of generated images of a chat request",
+		Flag: "--image-batch-size"},
 	{Name: "image_width", Default: 512, Needs: "images", Least: 1, Most: 8192, Doc: "pixels of an image",
 		Flag: "--image-width-mean"},
 	{Name: "image_height", Default: 512, Needs: "images", Least: 1, Most: 8192, Doc: "pixels of an image",

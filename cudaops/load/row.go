@@ -272,7 +272,11 @@ func describePoint(s *Settings) string {
 		}
 	}
 
-	text += fmt.Sprintf(", isl %v", s.ISL)
+	if s.Dataset != "" {
+		text += ", dataset " + filepath.Base(s.Dataset)
+	} else {
+		text += fmt.Sprintf(", isl %v", s.ISL)
+	}
 	if s.OSL > 0 {
 		text += fmt.Sprintf(", osl %v", s.OSL)
 	}
@@ -447,13 +451,15 @@ func inputConfig(res *Traffic) any {
 
 	set := m{"name": "main", "type": "synthetic", "entries": res.Conversations.Len(), "random_seed": s.Seed,
 		"prompts": prompt}
-	if s.Sampling != SamplingSequential {
-		set["sampling"] = s.Sampling
+	if path := s.Trace + s.Dataset; path != "" {
+		set = m{"name": "main", "type": "file", "path": filepath.Base(path), "entries": res.Conversations.Len()}
 	}
 
-	if s.Trace != "" {
-		set = m{"name": "main", "type": "file", "format": "mooncake_trace", "path": filepath.Base(s.Trace),
-			"entries": res.Conversations.Len()}
+	switch {
+	case s.Trace != "":
+		set["format"] = "mooncake_trace"
+	case s.Sampling != SamplingSequential:
+		set["sampling"] = s.Sampling
 	}
 
 	profiling := m{"name": "profiling", "kind": "profiling", "type": kindOf(s)}

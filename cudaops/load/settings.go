@@ -293,6 +293,10 @@ func (s *Settings) Settle() error {
 	case s.Trace != "" && (s.given["isl"] || s.given["osl"] || s.ISLStdDev+s.OSLStdDev > 0):
 		return errors.New("trace is set: its requests have their own lengths, so leave isl, osl and their stddev away")
 
+	case s.Dataset != "" && (s.given["isl"] || s.ISLStdDev > 0):
+		return errors.New("dataset is set: its prompts have their own lengths, so leave isl and isl_stddev away; a column " +
+			"that only names cases belongs to labels of the runtime")
+
 	case s.Trace != "" && s.Dataset != "":
 		return errors.New("trace and dataset are both set; keep one")
 
