@@ -259,7 +259,7 @@ var options = []Option{
 	{Name: "urls", Runtime: true, Doc: "several servers that share the load, instead of url"},
 	{Name: "url_weights", Runtime: true, Doc: "shares of servers of urls that are not 1, by URL"},
 	{Name: "models", Runtime: true,
-		Doc: "several models with their shares of the requests, such as LoRA adapters, instead of model"},
+		Doc: "several models with their shares of the requests, such as LoRA adapters; requests do not use model then"},
 	{Name: "generators", Runtime: true,
 		Doc: "commands that run aicplan, each for a further generator of the load, such as `ssh node2 aicplan`"},
 	{Name: "headers", Runtime: true, Doc: "additional headers, none with a secret"},

@@ -185,6 +185,12 @@ func (w *serverPages) add(url, name string, f *dto.MetricFamily) {
 			Series: []*aiperf.ServerSeries{}}
 	}
 
+	if known := w.result.Metrics[name].Type; kind != known {
+		w.result.Errors[url] = fmt.Sprintf("%s is a %s here and a %s in an earlier page", name, kind, known)
+		w.damaged = true
+		return
+	}
+
 	for _, m := range f.GetMetric() {
 		labels, text := map[string]string{}, ""
 		for _, l := range m.GetLabel() {

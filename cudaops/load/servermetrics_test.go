@@ -137,6 +137,37 @@ func TestIncompleteServerPages(t *testing.T) {
 	}
 }
 
+// TestServersWithDifferentTypes uses two servers that export a metric with different types.
+func TestServersWithDifferentTypes(t *testing.T) {
+	server := func(page string) string {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/v1/chat/completions":
+				fmt.Fprint(w, chunk+"data: [DONE]\n\n")
+			case "/metrics":
+				fmt.Fprint(w, page)
+			default:
+				http.NotFound(w, r)
+			}
+		}))
+		t.Cleanup(srv.Close)
+		return srv.URL
+	}
+	one := server("# TYPE a counter\na 1\n# TYPE b counter\nb 1\n")
+	two := server("# TYPE a gauge\na 1\n# TYPE b histogram\nb_bucket{le=\"+Inf\"} 1\nb_sum 1\nb_count 1\n")
+	for _, urls := range [][]string{{one, two}, {two, one}} {
+		e := measure(t, map[string]any{"urls": urls, "model": "m"}, `{"load": {"requests": 4}}`, "chat", `{}`)
+		if e.failure != nil {
+			t.Fatalf("%+v", e.failure)
+		}
+		for _, a := range e.attached {
+			if a.Name == aiperf.ServerJSON && !strings.Contains(string(a.Data), " here and a ") {
+				t.Errorf("%s", a.Data)
+			}
+		}
+	}
+}
+
 // TestServerRestartKeepsIncreases checks a counter that restarts at 0 during the phase.
 func TestServerRestartKeepsIncreases(t *testing.T) {
 	var s pageSeries
