@@ -69,6 +69,8 @@ func (s *slot) failure(res *http.Response, after time.Duration, cancelled bool) 
 		case res != nil && errors.Is(err, io.ErrUnexpectedEOF):
 			return fail(0, aiperf.TypeStream,
 				"the connection ended inside the response after %d messages with output", len(rec.Times))
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return fail(0, aiperf.TypeConnection, "the connection ended inside the head of the response")
 		case res == nil && isClosed(err):
 			return fail(0, aiperf.TypeConnection, "the server closed the connection without a response")
 		case errors.Is(err, openai.ErrJSON):

@@ -139,6 +139,8 @@ func TestQuirksOfServers(t *testing.T) {
 		{name: "brotli", answer: withLength("Content-Encoding: br\r\n", "\x0b\x02\x80data\x03"), kind: aiperf.TypeProtocol,
 			failed: `encoded as "br"`},
 		{name: "HTTP/1.0", answer: "HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + streamBody, close: true},
+		{name: "a head cut short", answer: "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n", close: true,
+			kind: aiperf.TypeConnection, failed: "ended inside the head"},
 		{name: "another protocol", answer: "SSH-2.0-OpenSSH_9.2\r\n", kind: aiperf.TypeProtocol, failed: "malformed HTTP"},
 		{name: "no media type", answer: fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(streamBody),
 			streamBody)},
