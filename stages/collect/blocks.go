@@ -2,11 +2,12 @@ package collect
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"aicplan/cudaops/measure"
+	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
 	"aicplan/stages/collect/policy"
 )
@@ -72,17 +73,16 @@ func (b *MeasureBlock) unused(used []string) []string {
 
 // fill overwrites the fields of a struct that a block sets. They have the same names, or those of the JSON tags.
 func fill(to, block any) error {
-	raw, err := json.Marshal(stage.Fields(block))
-	if err != nil {
-		return err
+	for name, v := range stage.Fields(block) {
+		raw, err := json.Marshal(map[string]any{name: v})
+		if err == nil {
+			err = json.Unmarshal(raw, to)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 	}
-	return json.Unmarshal(raw, to)
-}
-
-func override[T any](to *T, from *T) {
-	if from != nil {
-		*to = *from
-	}
+	return nil
 }
 
 // BreakerBlock stops groups that fail from their first case on.
@@ -151,45 +151,27 @@ func (c *Config) settle(bad func(summary, format string, args ...any)) {
 		}
 	}
 
-	if b := c.Breaker; b != nil {
-		l.GroupBy, l.TripAfter = b.GroupBy, defaultTrip
-		override(&l.TripAfter, b.After)
-		if l.TripAfter < 0 {
-			bad("Wrong breaker block", "after is %d; it must not be negative.", l.TripAfter)
+	if c.Breaker != nil {
+		l.TripAfter = defaultTrip
+	}
+	if c.runtime != nil && c.about().FirstDeadline > 0 {
+		l.First = worker.Duration(c.about().FirstDeadline)
+	}
+	for name, block := range map[string]any{"breaker": c.Breaker, "retry": c.Retry, "deadline": c.Deadline} {
+		if err := fill(&l, block); err != nil {
+			bad("Wrong "+name+" block", "%s.", err)
 		}
 	}
 
-	if err := fill(&l, c.Retry); err != nil {
-		bad("Wrong retry block", "%s.", err)
+	if l.TripAfter < 0 {
+		bad("Wrong breaker block", "after is %d; it must not be negative.", l.TripAfter)
 	}
 	least, most := min(l.Transient, l.OOM, l.Timeout, l.Crash), max(l.Transient, l.OOM, l.Timeout, l.Crash)
 	if least < 0 || most > 100 {
 		bad("Wrong retry block", "it has %d and %d retries; there must be between 0 and 100.", least, most)
 	}
-
-	if c.runtime != nil && c.about().FirstDeadline > 0 {
-		l.First = c.about().FirstDeadline
-	}
-	if b := c.Deadline; b != nil {
-		override(&l.Factor, b.Factor)
-		if !(l.Factor >= 1) {
-			bad("Wrong deadline block", "factor is %v; it must be at least 1.", l.Factor)
-		}
-		for _, f := range []struct {
-			name string
-			to   *time.Duration
-			from *string
-		}{{"floor", &l.Floor, b.Floor}, {"first", &l.First, b.First}} {
-			if f.from == nil {
-				continue
-			}
-			d, err := time.ParseDuration(*f.from)
-			if err != nil || d <= 0 {
-				bad("Wrong deadline block", "%s is %q; it must be a duration such as \"90s\" or \"5m\".", f.name, *f.from)
-				continue
-			}
-			*f.to = d
-		}
+	if !(l.Factor >= 1) {
+		bad("Wrong deadline block", "factor is %v; it must be at least 1.", l.Factor)
 	}
 	l.First = max(l.First, l.Floor)
 	c.limits = l

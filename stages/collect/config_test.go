@@ -12,11 +12,10 @@ import (
 func TestConfigProblems(t *testing.T) {
 	b := newBench(t, plain)
 	for src, want := range map[string]string{
-		`fail_over = 2`:                                           "share between 0 and 1",
 		`ramp = [20, 4]`:                                          "growing numbers",
 		`breaker { after = -1 }`:                                  "after is -1",
 		`retry { oom = 1000 }`:                                    "between 0 and 100",
-		`deadline { floor = "fast" }`:                             `floor is "fast"`,
+		`deadline { floor = "fast" }`:                             `floor: "fast"`,
 		`deadline { factor = 0.5 }`:                               "at least 1",
 		`measure { passes = 0 }`:                                  "passes is 0",
 		`measure { graph = "maybe" }`:                             `graph is "maybe"`,

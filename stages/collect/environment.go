@@ -10,6 +10,7 @@ import (
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/runtimes"
 )
 
@@ -212,7 +213,7 @@ func (r *running) checkReused(env *runtimes.Environment, done string) error {
 		"workers of %s report another environment than that of rows which this run has taken: %s, against %s; %s; %s",
 		r.runtime.Address,
 		diff,
-		some(others),
+		textutil.First(others, 3, ", "),
 		done,
 		advice,
 	)
@@ -346,7 +347,7 @@ func (r *running) filesChanged() error {
 		}
 		if now != f.id {
 			return r.replaced(
-				&runtimes.ChangedError{Path: fmt.Sprintf("%s (one of the files that the cases read)", some(f.paths))},
+				&runtimes.ChangedError{Path: fmt.Sprintf("%s (one of the files that the cases read)", textutil.First(f.paths, 3, ", "))},
 			)
 		}
 	}
@@ -360,12 +361,4 @@ func (r *running) replaced(err error) error {
 			"with what is there now",
 		err,
 	)
-}
-
-// some formats at most three names.
-func some(names []string) string {
-	if len(names) > 3 {
-		names = append(slices.Clone(names[:3]), fmt.Sprintf("%d more", len(names)-3))
-	}
-	return strings.Join(names, ", ")
 }

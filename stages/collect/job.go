@@ -261,16 +261,14 @@ func (j *job) todo() (out []int) {
 	return out
 }
 
-// close skips the open units for which which returns true, and returns them.
-func (j *job) close(class, reason string, which func(unit int) bool) (closed []int) {
+// close skips the open units for which which returns true.
+func (j *job) close(class, reason string, which func(unit int) bool) {
 	why := &skip{class, reason}
 	for i, u := range j.all() {
 		if u.state == open && which(i) {
 			u.skip(why)
-			closed = append(closed, i)
 		}
 	}
-	return closed
 }
 
 func allUnits(int) bool { return true }

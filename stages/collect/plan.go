@@ -5,8 +5,10 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"aicplan/engine/grid"
 	"aicplan/engine/stage"
 	"aicplan/stages/grids"
+	"aicplan/stages/runtimes"
 )
 
 // opName is the op as the worker knows it.
@@ -17,65 +19,43 @@ func (c *Config) opName(gridOp string) string {
 	return gridOp
 }
 
-// keyExtra is the part of the stage's key other than config and inputs.
-type keyExtra struct {
-	Environment map[string]string `json:"environment"`
-	// Source is the code of a python op, Python its interpreter; see Context.
-	Source    string            `json:"source,omitempty"`
-	Packages  map[string]string `json:"packages,omitempty"`
-	Variables map[string]string `json:"variables,omitempty"`
-	Files     string            `json:"files,omitempty"`
-	Python    string            `json:"python,omitempty"`
-	Selection any               `json:"selection,omitempty"`
-	// Instrument is the version of the measuring code; see Context.
-	Instrument int `json:"instrument,omitempty"`
-	// Reads identify what the op reads of other stages.
-	Reads []string `json:"reads,omitempty"`
-}
-
 // KeyExtra implements stage.Keyer: the environment as far as it is known
 // without a worker, and the selection of cases.
 func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.Diagnostics) {
-	k := keyExtra{Instrument: c.about().Instrument}
 	if c.bind != nil {
 		var err error
 		if c.bind, err = c.kind().Bind(c.bind, pc.PlanDir); err != nil {
 			return nil, (&planError{err, "Cannot read the kernel"}).diagnostics(pc)
 		}
 	}
-	known, err := c.resolve(ctx, pc)
-	if err != nil {
+	if _, err := c.resolve(ctx, pc); err != nil {
 		return nil, (&planError{err, "Cannot read the files"}).diagnostics(pc)
 	}
-	if known {
-		k.Reads = c.readIDs
-	}
-	k.Files = c.kindFilesID
-	cases, op := grids.CasesOf(pc.Upstream(c.grid)), ""
+
+	k := map[string]any{}
+	cases, spec := grids.CasesOf(pc.Upstream(c.grid)), &grid.Spec{}
 	if cases != nil {
-		op = cases.Spec().Op
+		spec = cases.Spec()
 	}
 	env := c.measuredIn.Load()
 	if env == nil { // other stages may have met other workers since
-		env, _ = c.expect(ctx, pc.Store, op, pc.PlanDir)
+		env, _ = c.expect(ctx, pc.Store, spec.Op, pc.PlanDir)
 	}
-	if env != nil {
+	if env == nil {
+		env = &runtimes.Environment{}
+	} else {
 		c.assumed.Store(env)
-		k.Environment = map[string]string{"framework": env.Framework, "version": env.Version, "device": env.Device}
-		if c.about().Interpreted {
-			k.Python = minorVersion(env.Env["python"])
-		}
+		k["environment"] = map[string]string{"framework": env.Framework, "version": env.Version, "device": env.Device}
 	}
-	if cases != nil && env != nil {
-		if code := c.codeIn(op, env); code != nil {
-			k.Source, k.Packages = code.String(), c.packagesIn(code)
-		}
-		if c.about().UsesGPUs {
-			k.Variables = env.Variables
+
+	all := c.Context(spec, env).Extra // the rest of it is in the block
+	for _, name := range []string{"source", "packages", "variables", "files", "python", instrumentWord, readsWord} {
+		if v, ok := all[name]; ok {
+			k[name] = v
 		}
 	}
 	if cases != nil && truncated(cases.Len(), pc.Options) {
-		k.Selection = selectionKey(pc.Options)
+		k["selection"] = selectionKey(pc.Options)
 	}
 	return k, nil
 }

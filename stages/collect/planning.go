@@ -12,6 +12,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/grids"
 	"aicplan/stages/runtimes"
 )
@@ -282,10 +283,7 @@ func reasonOf(
 	for i, line := range why {
 		why[i] = inWords(line)
 	}
-	if len(why) > 3 {
-		why = append(slices.Clone(why[:3]), fmt.Sprintf("and %d more", len(why)-3))
-	}
-	return "measured before under other conditions: " + strings.Join(why, "; "), nil
+	return "measured before under other conditions: " + textutil.First(why, 3, "; "), nil
 }
 
 // inWords returns a difference of two contexts without the names that only journals have.

@@ -144,12 +144,7 @@ func (a *attached) experiment(sets []*stage.Dataset) error {
 			cells = append(cells, cell)
 		}
 
-		more, err := lostCells(ds, cells)
-		if err != nil {
-			return err
-		}
-
-		cells = append(cells, more...)
+		cells = append(cells, lostCells(ds, cells)...)
 	}
 
 	summary, err := experiment.Summary(cells)
@@ -529,9 +524,9 @@ func cardPath(name string) string {
 }
 
 // lostCells are the planned cells without a row. The table lists them with the reason.
-func lostCells(ds *stage.Dataset, measured []experiment.Cell) ([]experiment.Cell, error) {
+func lostCells(ds *stage.Dataset, measured []experiment.Cell) (out []experiment.Cell) {
 	if ds.Planned == nil || ds.Ledger == nil {
-		return nil, nil
+		return nil
 	}
 
 	reasons := map[string]string{}
@@ -550,7 +545,6 @@ func lostCells(ds *stage.Dataset, measured []experiment.Cell) ([]experiment.Cell
 		model = measured[0].Model
 	}
 
-	var out []experiment.Cell
 	for i := range int(ds.Planned.NumRows()) {
 		row := table.Row(ds.Planned, i)
 		reason, lost := reasons[text(row["case_id"])]
@@ -560,11 +554,9 @@ func lostCells(ds *stage.Dataset, measured []experiment.Cell) ([]experiment.Cell
 
 		c := experiment.CellOf(row)
 		c.Error, c.Model = reason, cmp.Or(c.Model, model)
-
 		out = append(out, c)
 	}
-
-	return out, nil
+	return out
 }
 
 func asNumber(v any) float64 {

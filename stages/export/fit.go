@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/rules"
 	"aicplan/sink/table"
@@ -76,15 +77,6 @@ func oneOrigin(rec arrow.Record, layout tree.Layout) error {
 	return nil
 }
 
-// list names the first of many.
-func list(words []string) string {
-	const most = 5
-	if len(words) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(words[:most], ", "), len(words)-most)
-	}
-	return strings.Join(words, ", ")
-}
-
 // readsAsNumber reports whether readers that guess types parse a text as a number: pandas
 // reads 007 as 7, and int() of Python reads 1_0 as 10.
 func readsAsNumber(text string) bool {
@@ -141,7 +133,7 @@ func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, erro
 	if t.layout == tree.Flat {
 		for _, name := range []string{"framework", "version", "device"} {
 			if seen := table.Distinct(rec, name); len(seen) > 1 {
-				warn(name, "the rows are of several %ss (%s), and readers of one file take them for one", name, list(seen))
+				warn(name, "the rows are of several %ss (%s), and readers of one file take them for one", name, textutil.First(seen, 5, ", "))
 			}
 		}
 	}

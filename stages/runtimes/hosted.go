@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 )
 
 // Hosted is an op that a python runtime runs from its collector_root.
@@ -116,7 +117,7 @@ func (p *Pools) Checkout(rt *stage.Runtime) (string, error) {
 
 	text := fmt.Sprintf("%d collectors in %s", len(hosted)-len(lacking), checkoutRoot(rt))
 	if len(lacking) > 0 {
-		text += "; not there: " + some(lacking)
+		text += "; not there: " + textutil.First(lacking, 3, ", ")
 	}
 
 	return text, nil
@@ -139,7 +140,7 @@ func checkout(rt *stage.Runtime, hosted []Hosted) (lacking []string, err error) 
 	if rt.CollectorRoot == "" {
 		return nil, &Missing{
 			What: fmt.Sprintf("%s has no collector_root, and a checkout of aiconfigurator has the collectors of %s",
-				rt.Address, some(ops)),
+				rt.Address, textutil.First(ops, 3, ", ")),
 			Fix: "set collector_root of the runtime to the checkout's folder; the plans of this project take it as --var " +
 				"collector_root=DIR",
 		}
@@ -182,7 +183,7 @@ func checkout(rt *stage.Runtime, hosted []Hosted) (lacking []string, err error) 
 		return wrong("which is no checkout of aiconfigurator: it has no folder collector")
 	}
 
-	return wrong("which has no %s for %s: another version of the checkout, or of the plan, is needed", first, some(ops))
+	return wrong("which has no %s for %s: another version of the checkout, or of the plan, is needed", first, textutil.First(ops, 3, ", "))
 }
 
 func checkoutRoot(rt *stage.Runtime) string {
@@ -195,12 +196,4 @@ func bare(err error) error {
 		return pe.Err
 	}
 	return err
-}
-
-// some formats at most a few names.
-func some(names []string) string {
-	if n := len(names) - 3; n > 1 {
-		return strings.Join(names[:3], ", ") + fmt.Sprintf(" and %d more", n)
-	}
-	return strings.Join(names, ", ")
 }

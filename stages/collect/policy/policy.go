@@ -13,21 +13,21 @@ type Limits struct {
 	// Ramp lists the sizes of the samples that must pass before all cases run.
 	Ramp []int
 	// GroupBy lists the columns whose values form a group.
-	GroupBy []string
+	GroupBy []string `json:"group_by"`
 	// TripAfter is the number of failures from the first case on that stops a group. Zero disables the breaker.
-	TripAfter int
+	TripAfter int `json:"after"`
 	// Transient, OOM, Timeout and Crash are numbers of retries by cause.
 	Transient, OOM, Timeout, Crash int
 	// Floor is the shortest deadline. First is the deadline until some cases are measured. Later, a deadline is
 	// Factor times the longest case.
-	Floor, First time.Duration
+	Floor, First worker.Duration
 	Factor       float64
 }
 
 // Defaults returns the limits of a collect without policy blocks.
 func Defaults() Limits {
-	return Limits{TripAfter: 20, Transient: 1, OOM: 1, Floor: 2 * time.Minute, First: 30 * time.Minute,
-		Factor: 10}
+	return Limits{TripAfter: 20, Transient: 1, OOM: 1,
+		Floor: worker.Duration(2 * time.Minute), First: worker.Duration(30 * time.Minute), Factor: 10}
 }
 
 // Retry returns the reason to retry a failed case, or "". tries counts the earlier retries of the case by reason.
@@ -76,5 +76,5 @@ func (d *Deadlines) Next() time.Duration {
 	if d.known < enough {
 		least = d.limits.First
 	}
-	return max(least, time.Duration(min(float64(d.longest)*d.limits.Factor, mostDeadline)))
+	return max(time.Duration(least), time.Duration(min(float64(d.longest)*d.limits.Factor, mostDeadline)))
 }

@@ -103,13 +103,13 @@ func TestDeadlineFollowsLongestCase(t *testing.T) {
 	t.Parallel()
 	l := Defaults()
 	d := Deadlines{limits: &l}
-	for _, want := range []time.Duration{l.First, l.First, l.First, l.First, l.First} {
-		if got := d.Next(); got != want {
+	for _, want := range []worker.Duration{l.First, l.First, l.First, l.First, l.First} {
+		if got := worker.Duration(d.Next()); got != want {
 			t.Errorf("deadline %v, want %v", got, want)
 		}
 		d.Add(1)
 	}
-	if got := d.Next(); got != l.Floor {
+	if got := worker.Duration(d.Next()); got != l.Floor {
 		t.Errorf("deadline after five short cases is %v, want %v", got, l.Floor)
 	}
 	if d.Add(60); d.Next() != 10*time.Minute {
