@@ -58,7 +58,6 @@ collect "gemm" {
   grid       = grid.gemm
   runtime    = runtime.native
   op         = "gemm" # the op's name in the runtime
-  fail_over  = 0.1    # more failed cases fail the stage
   depends_on = [preflight.node]
   measure {
     idle_gap_seconds  = 0.01

@@ -41,7 +41,7 @@ func Kind(pools *runtimes.Pools, inv *executors.Invocation) stage.Kind {
 			// number of cases that were not tried
 			"skipped": cty.Number,
 		},
-		New: func() stage.Stage { return &Config{FailOver: 1, pools: pools, invocation: inv} },
+		New: func() stage.Stage { return &Config{pools: pools, invocation: inv} },
 	}
 }
 
@@ -82,8 +82,6 @@ type Config struct {
 	// ReadsFiles lists other files and folders that the op reads, absolute or relative to the working folder. The
 	// rows depend on their content; links are followed.
 	ReadsFiles []string `hcl:"reads_files,optional"`
-	// FailOver is the share of failed cases above which the stage fails instead of being partial.
-	FailOver float64 `hcl:"fail_over,optional"`
 
 	// Measure has the settings of the measurement, see measuring.md.
 	Measure *MeasureBlock `hcl:"measure,block"`
@@ -190,9 +188,6 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 
 	if c.unsupported, err = readUnsupported(c.Unsupported); err != nil {
 		bad("Wrong unsupported", "unsupported: %s.", err)
-	}
-	if !(c.FailOver >= 0 && c.FailOver <= 1) {
-		bad("Wrong fail_over", "fail_over is %v; it is a share between 0 and 1.", c.FailOver)
 	}
 
 	c.settle(bad)

@@ -123,7 +123,7 @@ func (c *Config) workerBind() any {
 }
 
 // beside maps the attributes of a collect block that do not change rows to the reason; see stage.Kind. Verdicts are not
-// part of the rows, because Judge computes them again.
+// part of the rows.
 var beside = map[string]string{
 	"ramp":      "it decides in which order is tried, and when to stop",
 	"breaker":   "it decides which cases are not tried any further",
@@ -131,7 +131,6 @@ var beside = map[string]string{
 	"deadline":  "it decides how long a case may take",
 	"weights":   "cases do not depend on each other",
 	"executor":  "a row means the same wherever its case was scheduled",
-	"fail_over": "it judges what is there; see Judge",
 	"reference": "the time is estimated from it",
 }
 

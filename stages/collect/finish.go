@@ -303,31 +303,8 @@ func (r *running) verdict(n tally, classes map[string]int) (stage.Status, string
 		return stage.StatusInterrupted, text
 	case n.Failed > 0 && n.Measured == 0:
 		return stage.StatusFailed, text + stopText
-	case r.overFailed(n.Measured, n.Failed):
-		return stage.StatusFailed, fmt.Sprintf("%s; more than fail_over = %v failed%s", text, r.FailOver, stopText)
 	case n.Failed > 0 || n.Skipped > n.excluded+n.barred: // the others are not missing
 		return stage.StatusPartial, text + stopText
 	}
 	return stage.StatusOK, text
-}
-
-// overFailed reports whether the share of failed cases exceeds fail_over.
-func (c *Config) overFailed(measured, failed int) bool {
-	tried := measured + failed
-	return tried > 0 && float64(failed)/float64(tried) > c.FailOver
-}
-
-// Judge implements stage.Judge. It applies fail_over to a stored result, because fail_over is not part of the
-// measurement.
-func (c *Config) Judge(rec *checkpoint.StageRecord) (stage.Status, string) {
-	was := stage.Status(rec.Status)
-	var n stage.Counts
-	if err := json.Unmarshal(rec.Counts, &n); err != nil {
-		return was, ""
-	}
-	if measured := n.Measured + n.Reused; was != stage.StatusFailed && c.overFailed(measured, n.Failed) {
-		return stage.StatusFailed, fmt.Sprintf("%d of %d cases failed, more than fail_over = %v allows", n.Failed,
-			measured+n.Failed, c.FailOver)
-	}
-	return was, ""
 }

@@ -34,7 +34,7 @@ type Part struct {
 // OrderKey returns a digest of what the tasks measure: the evaluated block without the attributes that
 // do not affect the tasks, the code of the op, and the cases. cases is nil if they are not known yet.
 func (c *Config) OrderKey(cases *grid.Cases) (string, error) {
-	values := stage.Without(c.Values(), map[string]string{"executor": "", "fail_over": "", "reference": ""})
+	values := stage.Without(c.Values(), map[string]string{"executor": "", "reference": ""})
 	key := map[string]any{"block": values, "cases": cases.Digest()}
 	if code := c.code.Load(); code != nil && len(code.Files) > 0 {
 		key["source"] = code.String()
