@@ -20,9 +20,8 @@ type traceCmd struct {
 
 // Help is printed below the summary.
 func (traceCmd) Help() string {
-	return `Traces are Kineto or Chrome JSON (plain, gzip or zstd), SQLite exports of nsys, or CSV of nsys stats
-(cuda_gpu_trace or cuda_kern_exec_trace). Execution traces of PyTorch (torch_et_RANK.json) beside them have
-the shapes of operators. A line of the rules is kind,regular expression,origin; the kind compute takes kernels out.
+	return `Traces are Kineto or Chrome JSON (plain, gzip or zstd), or SQLite exports of nsys. A line of the rules is
+kind,regular expression,origin; the kind compute takes kernels out.
 
 Examples:
   aicplan trace kineto_trace_0.json.gz
@@ -60,7 +59,6 @@ func (c *traceCmd) Run(a *app) error {
 		results = append(results, res...)
 	}
 
-	results = trace.Join(results)
 	note := trace.Align(results)
 	for _, r := range results {
 		failed = failed || r.Error != ""
@@ -114,9 +112,7 @@ func (c *traceCmd) view(a *app, r *trace.Analysis) {
 	row("overlap", r.OverlapNs, "of comm: compute runs at the same time")
 	row("exposed", r.ExposedCommNs, "of comm: nothing else runs")
 	row("idle", r.IdleNs, "no kernel runs")
-	if r.CopyNs != nil {
-		row("copies", r.CopyNs, "a copy or memset runs")
-	}
+	row("copies", r.CopyNs, "a copy or memset runs")
 	if r.WaitNs != nil {
 		row("waiting", r.WaitNs, "its collectives took longer than the quickest rank's")
 	}
@@ -131,13 +127,6 @@ func (c *traceCmd) view(a *app, r *trace.Analysis) {
 	traceCollectives(a, r)
 	c.steps(a, r)
 	traceTop(a, r)
-	if len(r.Operators) > 0 {
-		t := new(textutil.Table).Right("calls").Left("operator", "shapes of its inputs")
-		for _, o := range r.Operators {
-			t.Row(o.Count, o.Name, textutil.Clip(string(o.Shapes), 80))
-		}
-		a.indented(t)
-	}
 	fmt.Fprintln(w)
 }
 

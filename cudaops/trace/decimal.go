@@ -9,12 +9,10 @@ import (
 
 var errNumber = errors.New("not a time")
 
-// nanoseconds converts decimal microseconds to nanoseconds.
-func nanoseconds(b []byte) (int64, error) { return scaled(b, 3) }
-
-// scaled returns a decimal number times 10^shift, rounded half up. It uses no floats, which cannot represent
+// nanoseconds converts decimal microseconds to nanoseconds, rounded half up. It uses no floats, which cannot represent
 // times since the epoch in nanoseconds.
-func scaled(b []byte, shift int) (int64, error) {
+func nanoseconds(b []byte) (int64, error) {
+	shift := 3
 	if i := bytes.IndexAny(b, "eE"); i >= 0 {
 		e, err := strconv.Atoi(string(b[i+1:]))
 		if err != nil || e < -40 || e > 40 {

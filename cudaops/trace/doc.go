@@ -4,8 +4,8 @@
 // # Inputs
 //
 // [Read] reads PyTorch profiler traces (Kineto, the Chrome trace format: an object with "traceEvents" or a
-// bare array), plain or compressed with gzip or zstd, SQLite exports of nsys, and the CSV output of "nsys
-// stats --report cuda_gpu_trace --format csv". It streams the file and keeps only about 40 bytes per kernel in memory.
+// bare array), plain or compressed with gzip or zstd, and SQLite exports of nsys. It streams the file and keeps only
+// about 40 bytes per kernel in memory.
 //
 // # Times
 //

@@ -40,9 +40,6 @@ type Analysis struct {
 	Rules       []RuleShare  `json:"rules"`
 	Top         []KernelTime `json:"top_kernels"`
 
-	// Operators are those of the rank's execution trace, if there is one.
-	Operators []Operator `json:"operators,omitempty"`
-
 	// WaitNs is how much longer this rank's collectives took than those of the fastest rank, summed over
 	// the collectives that are present on all compared ranks. It is null for a single file.
 	WaitNs *int64 `json:"wait_ns"`
@@ -51,8 +48,7 @@ type Analysis struct {
 	// single rank.
 	Imbalance *float64 `json:"load_imbalance"`
 
-	// CopyNs is the time in which at least one copy or memset runs. It is null if the file does not record
-	// them. SMCoverage is the mean share of SMs with a block of the kernel, weighted by duration, in percent.
+	// CopyNs is the time in which at least one copy or memset runs. SMCoverage is the mean share of SMs with a block of the kernel, weighted by duration, in percent.
 	// It is null if no kernel has a grid, or the number of SMs is unknown.
 	CopyNs     *int64   `json:"copy_union_ns"`
 	SMCoverage *float64 `json:"sm_coverage_pct"`
@@ -156,8 +152,6 @@ func (r *recording) results(file, format string, top int) []*Analysis {
 
 	none := blank()
 	switch {
-	case r.operators != nil:
-		none.Error, none.Operators = noTimes, r.largest(top)
 	case r.cut != "":
 		none.Error = "no kernel of a device is in the part of the file that is there"
 	case r.skipped > 0:
@@ -224,14 +218,12 @@ func (r *recording) evaluate(res *Analysis, d *device, top int) {
 	res.SpanNs, res.BusyNs, res.IdleNs, res.Parts = &span, &busy, &idle, whole.parts()
 	res.Collectives, res.calls = calls.finish(), calls.times
 
-	if r.copying {
-		var copying covered
-		slices.SortFunc(d.copies, func(a, b interval) int { return cmp.Compare(a.start, b.start) })
-		for _, iv := range d.copies {
-			copying.add(iv)
-		}
-		res.CopyNs = &copying.length
+	var copying covered
+	slices.SortFunc(d.copies, func(a, b interval) int { return cmp.Compare(a.start, b.start) })
+	for _, iv := range d.copies {
+		copying.add(iv)
 	}
+	res.CopyNs = &copying.length
 
 	if d.covered > 0 {
 		pct := 100 * d.coverage / d.covered

@@ -106,10 +106,6 @@ func TestDuplicateKernelsCountOnce(t *testing.T) {
 	if !strings.Contains(r.Warning, "3 kernels with the same launch, stream and times as another counted once") {
 		t.Error(r.Warning)
 	}
-	row := "100,50,1,8,1,1,512,1,1,96,0.0,0.1,,,,,d,1,,7,ncclDevKernel_AllReduce_x\n"
-	if r := read(t, nsysHead+row+strings.Replace(row, ",7,nccl", ",9,nccl", 1)+row)[0]; r.Kernels != 2 || r.Warning == "" {
-		t.Error(dump(r))
-	}
 }
 
 // A damaged event is skipped with a warning.
@@ -189,59 +185,11 @@ func TestOtherFiles(t *testing.T) {
 		{"r.sqlite", "SQLite format 3\x00xx", "which is read from a file only"},
 		{"r.nsys-rep", "xxxx", "report of nsys"},
 		{"r.qdstrm", "xxxx", "QdstrmImporter"},
-		{"r.csv", "Processing [r.sqlite] with [cuda_gpu_trace.py]... \nSKIPPED: r.sqlite does not contain CUDA trace data.\n",
-			"nothing to report: r.sqlite does not contain CUDA trace data."},
+		{"r.csv", "Start (ns),Duration (ns)\n", "nsys export --type sqlite"},
 	} {
 		if _, err := ReadFrom(strings.NewReader(c.in), c.name, Options{}); err == nil ||
 			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
-		}
-	}
-}
-
-const (
-	traceTable = "Start (ns),Duration " +
-		"(ns),CorrId,GrdX,Device,Name\n100,50,1,8,d,ncclDevKernel_AllReduce_x\n120,100,2,8,d,\"gemm<a, " +
-		"b>\"\n5,5,3,,d,[CUDA memset]\n"
-	sumTable = "Time (%),Total Time (ns),Instances,Avg (ns),Name\n66.6,100,1,100.0,\"gemm<a, " +
-		"b>\"\n33.3,50,1,50.0,ncclDevKernel_AllReduce_x\n"
-)
-
-// All names that nsys stats has used for its reports and units give the same result.
-func TestReportsOfNsys(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ name, in string }{
-		{"as it is", traceTable},
-		{"of 2020", strings.NewReplacer("Start (ns)", "Start(nsec)", "Duration (ns)", "Duration(nsec)").Replace(traceTable)},
-		{"in microseconds", "Start (us),Duration " +
-			"(us),CorrId,GrdX,Device,Name\n0.100,0.050,1,8,d,ncclDevKernel_AllReduce_x\n0.120,0.1,2,8,d,gemm\n"},
-		{"in seconds", "Start (s),Duration (s),CorrId,GrdX,Device,Name\n0.0000001,0.00000005,1,8,d,ncclDevKernel_AllReduce_x\n0.00000012,0.0000001,2,8,d,gemm\n"},
-		{"with its launches", "API Start (ns),API Dur (ns),Queue Start (ns),Queue Dur (ns),Kernel Start (ns),Kernel Dur " +
-			"(ns),Total Dur (ns),PID,TID,DevId,API Function,GridXYZ,BlockXYZ,Kernel " +
-			"Name\n1,5,,,100,50,1,1,1,0,cuLaunchKernelEx, 1 1 1, 1 1 " +
-			"1,ncclDevKernel_AllReduce_x\n2,5,,,120,100,1,1,1,0,cuLaunchKernelEx, 1 1 1, 1 1 1,gemm\n"},
-		{"a sum behind it", traceTable + "\nProcessing [r.sqlite] with [cuda_gpu_kern_sum.py]... \n\n" + sumTable},
-		{"a sum before it", sumTable + "\n" + traceTable},
-		{"a time before the beginning of time", traceTable + "200,-5,4,8,d,gemm\n"},
-	} {
-		r := read(t, c.in)[0]
-		if r.Kernels != 2 || *r.SpanNs != 120 || *r.CommSumNs != 50 || *r.ExposedCommNs != 20 || len(r.Collectives) != 1 {
-			t.Errorf("%s: %s", c.name, dump(r))
-		}
-		if r.Warning != "" && !strings.Contains(c.in, "-5") {
-			t.Errorf("%s: %s", c.name, r.Warning)
-		}
-	}
-}
-
-// A report without times of kernels is an error.
-func TestReportsOfNsysWithoutTimes(t *testing.T) {
-	t.Parallel()
-	for _, in := range []string{sumTable, "Time (%),Total Time (ns),Num Calls,Avg (ns),Name\n1,5,1,5,cudaLaunchKernel\n"} {
-		_, err := ReadFrom(strings.NewReader(in), "x.csv", Options{})
-		if err == nil || !strings.Contains(err.Error(), "there are Time (%),Total Time (ns)") ||
-			!strings.Contains(err.Error(), "cuda_gpu_trace") {
-			t.Error(err)
 		}
 	}
 }

@@ -86,11 +86,8 @@ type recording struct {
 	meta      Meta
 	calls     calls
 
-	operators map[string]*Operator // of an execution trace, nil for other files
-
-	copying bool   // the file records copies
-	cut     string // why the file is truncated, or ""
-	behind  string // what follows after the trace, or ""
+	cut    string // why the file is truncated, or ""
+	behind string // what follows after the trace, or ""
 }
 
 func newRecording(rules Rules) *recording {

@@ -25,7 +25,6 @@ const maxRanges = 1 << 20
 func readKineto(r io.Reader, rec *recording) error {
 	s := newScanner(r)
 	found := false
-	rec.copying = true
 
 	switch s.token() {
 	case '[':
@@ -46,10 +45,10 @@ func readKineto(r io.Reader, rec *recording) error {
 		if s.err != nil {
 			return s.err
 		}
-		return fmt.Errorf("the file is empty")
+		return errors.New("the file is empty")
 
 	default:
-		return fmt.Errorf("neither a Kineto or Chrome trace (JSON) nor the CSV of nsys stats --report cuda_gpu_trace")
+		return errors.New("neither a Kineto or Chrome trace (JSON) nor an export of nsys (nsys export --type sqlite)")
 	}
 
 	if rec.broken > 0 && rec.broken == rec.events {
@@ -106,14 +105,13 @@ func readTop(s *scanner, rec *recording) (found bool, err error) {
 		}
 
 		s.pos++
-		read := map[string]func(*scanner, *recording) error{"traceEvents": readEvents, "nodes": readNodes}[name]
-		if read != nil && (name == "traceEvents" || s.token() == '[') {
+		if name == "traceEvents" {
 			if s.token() != '[' {
 				return found, fmt.Errorf("byte %d: traceEvents is no array", s.offset())
 			}
 			s.pos++
 			found = true
-			if err := read(s, rec); err != nil || rec.cut != "" {
+			if err := readEvents(s, rec); err != nil || rec.cut != "" {
 				return found, err
 			}
 			continue
@@ -156,25 +154,11 @@ var errNoObject = errors.New("it is no object")
 // readEvents reads the elements of the event array including its closing bracket.
 func readEvents(s *scanner, rec *recording) error {
 	e := eventReader{rec: rec, open: map[string][]begin{}}
-	err := elementsOf(s, rec, func(v []byte) error {
-		if v[0] != '{' {
-			return errNoObject
-		}
-		return e.event(v)
-	})
-	if err == nil && rec.cut == "" {
-		e.close()
-	}
-	return err
-}
-
-// elementsOf calls f for each element of an array up to its closing bracket, and counts them as events. Elements
-// for which f returns an error are counted as broken.
-func elementsOf(s *scanner, rec *recording, f func(element []byte) error) error {
 	for {
 		switch s.token() {
 		case ']':
 			s.pos++
+			e.close()
 			return nil
 		case ',':
 			s.pos++
@@ -200,7 +184,10 @@ func elementsOf(s *scanner, rec *recording, f func(element []byte) error) error 
 		}
 
 		rec.events++
-		wrong := f(v)
+		wrong := errNoObject
+		if v[0] == '{' {
+			wrong = e.event(v)
+		}
 		if wrong == nil {
 			continue
 		}

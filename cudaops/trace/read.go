@@ -75,7 +75,6 @@ func ReadFrom(r io.Reader, name string, o Options) ([]*Analysis, error) {
 	}
 
 	rec := newRecording(o.rules())
-	format, read := "kineto", readKineto
 	head, _ := br.Peek(4096)
 	if bytes.HasPrefix(head, []byte("\xef\xbb\xbf")) {
 		if _, err := br.Discard(3); err != nil {
@@ -88,11 +87,7 @@ func ReadFrom(r io.Reader, name string, o Options) ([]*Analysis, error) {
 		return nil, errors.New(what)
 	}
 
-	if looksLikeCSV(head) {
-		format, read = "nsys", readNsys
-	}
-
-	if err := read(br, rec); err != nil {
+	if err := readKineto(br, rec); err != nil {
 		return nil, err
 	}
 
@@ -100,7 +95,7 @@ func ReadFrom(r io.Reader, name string, o Options) ([]*Analysis, error) {
 		rec.meta.Rank = RankOfName(name)
 	}
 
-	return rec.results(name, format, o.Top), nil
+	return rec.results(name, "kineto", o.Top), nil
 }
 
 // maxWindow limits the memory for zstd decompression. It is zstd's own default limit.
@@ -131,7 +126,6 @@ func decompressor(br *bufio.Reader) (io.ReadCloser, error) {
 // otherFile returns an error text for file types that are commonly confused with traces, or "" if the file
 // may be a trace.
 func otherFile(head []byte, name string) string {
-	const stats = "nsys stats --report cuda_gpu_trace --format csv"
 	for _, k := range []struct{ magic, what string }{
 		{"PK\x03\x04", "it is a zip archive; unpack it first"},
 		{"\xfd7zXZ", "it is compressed by xz; decompress it first (xz -d)"},
@@ -147,23 +141,19 @@ func otherFile(head []byte, name string) string {
 
 	switch filepath.Ext(name) {
 	case ".nsys-rep", ".qdrep":
-		return "it is a report of nsys; export it by nsys export --type sqlite, or make a CSV of it by " + stats
+		return "it is a report of nsys; export it by nsys export --type sqlite"
 	case ".qdstrm":
 		return "it is what nsys has recorded and not made a report of; the importer of nsys (QdstrmImporter) makes one, " +
-			"then " + stats
-	}
-
-	if bytes.HasPrefix(bytes.TrimSpace(head), []byte("Processing [")) && bytes.Contains(head, []byte("SKIPPED:")) {
-		_, why, _ := bytes.Cut(head, []byte("SKIPPED:"))
-		why, _, _ = bytes.Cut(why, []byte("\n"))
-		return "nsys had nothing to report: " + string(bytes.TrimSpace(why))
+			"then export it by nsys export --type sqlite"
+	case ".csv":
+		return "tables of nsys stats are not read; export the report by nsys export --type sqlite"
 	}
 
 	return ""
 }
 
 var (
-	rankPattern = regexp.MustCompile(`(?i)(?:rank[-_ ]?|kineto_trace_|nsys_|torch_et_)(\d+)`)
+	rankPattern = regexp.MustCompile(`(?i)(?:rank[-_ ]?|kineto_trace_)(\d+)`)
 	// sglangPattern matches SGLang's notation of parallelism in file names: ID-TP-1-DP-0.trace.json.gz.
 	sglangPattern = regexp.MustCompile(`-(TP|DP|PP|EP)-(\d+)`)
 	// mergedPattern matches SGLang's process ids in merged traces, [TP03] 0, and vLLM's process names.

@@ -144,7 +144,6 @@ func (e *export) kernels(rec *recording) error {
 }
 
 func (e *export) copies(rec *recording) error {
-	rec.copying = true
 	for _, table := range []string{"CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"} {
 		if e.columns[table] == nil {
 			continue // nsys writes tables that have rows

@@ -92,13 +92,14 @@ func TestReadRejectsOtherFiles(t *testing.T) {
 		"":                         "empty",
 		"hello":                    "neither a Kineto",
 		`{"a":1}`:                  "no traceEvents",
+		`{"nodes":[]}`:             "no traceEvents: it is not a profiler trace",
 		`{"a":`:                    "no traceEvents",
 		`{"traceEvents":3}`:        "no array",
 		`{"traceEvents":[3]}`:      "event 0: it is no object",
 		`{"traceEvents":[{"a":1]}`: "byte 16: event 0",
 		`{a:1}`:                    "does not start with a quote",
 		strings.Repeat("[", 3000):  "event 0",
-		"Start (ns),Name\n1,2\n":   "no line of column names",
+		"Start (ns),Name\n1,2\n":   "neither a Kineto",
 		`{"traceEvents":[` + strings.Repeat(`{"a":[`, 300) + strings.Repeat(`]}`, 300) + `]}`: "event 0",
 	} {
 		_, err := ReadFrom(strings.NewReader(text), "t.json", Options{})
@@ -219,35 +220,6 @@ func TestBusbw(t *testing.T) {
 	}
 }
 
-const nsysHead = `Processing [r.sqlite] with [gputrace.py]...
-Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem (MB),Bytes (MB),Throughput (MB/s),SrcMemKd,DstMemKd,Device,Ctx,GreenCtx,Strm,Name
-`
-
-func TestNsys(t *testing.T) {
-	t.Parallel()
-	text := nsysHead + `100,50,1,8,1,1,512,1,1,96,0.0,0.1,,,,,NVIDIA H200 (0),1,,7,"ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)"
-120,100,2,8,1,1,512,1,1,96,0.0,0.1,,,,,NVIDIA H200 (0),1,,13,"void gemm<a, b>(x)"
-100,500,3,,,,,,,,,,1.0,2000,Device,Pinned,NVIDIA H200 (0),1,,7,[CUDA memcpy Device-to-Host]
-130,10,4,1,1,1,1,1,1,16,0,0,,,,,NVIDIA H200 (1),2,,7,copy
-`
-	res := read(t, text)
-	if len(res) != 2 || res[0].Format != "nsys" || res[0].Kernels != 2 || *res[0].SpanNs != 120 ||
-		*res[0].ExposedCommNs != 20 || res[1].Device != "NVIDIA H200 (1)" {
-		t.Error(dump(res))
-	}
-	for bad, want := range map[string]string{"x,50,1,8,1,1,512,1,1,96,0,0,,,,,d,1,,7,k\n": "line 3: the column Start (ns)",
-		"1,y,1,8,1,1,512,1,1,96,0,0,,,,,d,1,,7,k\n": "line 3: the column Duration"} {
-		if _, err := ReadFrom(strings.NewReader(nsysHead+bad), "x.csv", Options{}); err == nil ||
-			!strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
-	}
-	if r := read(t, nsysHead+"100,50,1,8,1,1,512,1,1,96,0,0,,,,,d,1,,7,k\n200,5"); r[0].Warning == "" ||
-		r[0].Kernels != 1 {
-		t.Error(dump(r))
-	}
-}
-
 func TestAlign(t *testing.T) {
 	t.Parallel()
 	rank := func(n int, durs ...float64) *Analysis {
@@ -280,7 +252,7 @@ func TestAlign(t *testing.T) {
 func TestRankOfName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]int{"rank-34.Jul_15.pt.trace.json.gz": 34,
-		"dp0_pp0_tp1_dcp0_ep1_rank1.1767.pt.trace.json.gz": 1, "kineto_trace_7.json": 7, "nsys_2.csv": 2, "trace.json": -1,
+		"dp0_pp0_tp1_dcp0_ep1_rank1.1767.pt.trace.json.gz": 1, "kineto_trace_7.json": 7, "trace.json": -1,
 		"1763812345.12-TP-3.trace.json.gz": 3, "1763812345.12-TP-1-EP-1-DECODE.trace.json.gz": 1,
 		"1763812345.12-TP-1-DP-1.trace.json.gz": -1, "1763812345.12-TP-0-PP-2.trace.json.gz": -1} {
 		got := -1
@@ -298,8 +270,6 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("[" + event("ncclKernel_AllReduce", 1, 2, 0) + "," + event("g", 2.5, 1e3, 0) + "]"))
 	f.Add([]byte(`{"traceEvents":[{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","ts":1,"dur":5},` + event("g",
 		2, 1, 0)))
-	f.Add([]byte(nsysHead + "100,50,1,8,1,1,512,1,1,96,0,0,,,,,d,1,,7,k\n"))
-	f.Add([]byte(traceTable + sumTable))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		res, err := ReadFrom(bytes.NewReader(b), "t", Options{Top: 3})
 		if err != nil {

@@ -160,7 +160,7 @@ func (t *tracing) into(row worker.Row) {
 		add("trace_bubble_ms", float64(f.bubbleNs)/1e6)
 		add("trace_busy_ms", float64(f.busyNs)/1e6)
 		add("trace_wall_ms", float64(f.wallNs)/1e6)
-		if f.CopyNs != nil && *f.SpanNs > 0 {
+		if *f.SpanNs > 0 {
 			add("copy_pct", 100*float64(*f.CopyNs)/float64(*f.SpanNs))
 		}
 		if f.SMCoverage != nil {

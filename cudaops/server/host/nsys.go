@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os/exec"
 	"slices"
 	"strings"
 
-	"aicplan/cudaops/server"
 	"aicplan/cudaops/trace"
 	"aicplan/sink/base/fileutil"
+	"aicplan/sink/base/textutil"
 )
 
 // nsys records a trace with a separate server under nsys, so that nsys does not slow down the measured
@@ -152,28 +151,17 @@ func (h *Host) underNsys(ctx context.Context, s *running, t *tracing) error {
 	return errors.Join(err, endErr)
 }
 
-// readNsys computes the figures of a report, using nsys stats.
+// readNsys computes the figures of a report from its export to SQLite.
 func (h *Host) readNsys(ctx context.Context, report, nsys string, t *tracing) error {
-	cmd := exec.CommandContext(ctx, nsys, "stats", "--report", "cuda_gpu_trace", "--format", "csv", report)
-	csv, err := cmd.StdoutPipe()
+	export := report + ".sqlite"
+	out, err := exec.CommandContext(ctx, nsys, "export", "--type", "sqlite", "--output", export, report).CombinedOutput()
 	if err != nil {
-		return err
+		return fmt.Errorf("nsys export: %w: %s", err, textutil.Clip(strings.TrimSpace(string(out)), 2000))
 	}
 
-	said := server.NewLog(nil)
-	cmd.Stderr = said
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("nsys stats: %w", err)
-	}
-
-	results, err := trace.ReadFrom(csv, "nsys_0.csv", trace.Options{Rules: t.rules, Top: allKernels})
-	_, _ = io.Copy(io.Discard, csv) // drain the output so that nsys can exit
-	if failed := cmd.Wait(); failed != nil {
-		return fmt.Errorf("nsys stats: %w: %s", failed, said.Last())
-	}
-
+	results, err := trace.Read(export, trace.Options{Rules: t.rules, Top: allKernels})
 	if err != nil {
-		return fmt.Errorf("nsys stats: %w", err)
+		return fmt.Errorf("the report of nsys: %w", err)
 	}
 
 	for i, r := range results {

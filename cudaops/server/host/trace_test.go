@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ncruces/go-sqlite3"
 
 	"aicplan/cudaops/load"
 	"aicplan/cudaops/trace"
@@ -254,14 +257,11 @@ func TestSilence(t *testing.T) {
 
 // nsys is a stand-in that runs a command and then writes files according to its mode.
 const nsys = `#!/bin/sh
-if [ "$1" = stats ]; then
-    echo 'Processing [r.sqlite] with [cuda_gpu_trace.py]...'
-    [ -e "$(dirname "$6")/broken" ] && { echo 'ERROR: the report is broken' >&2; exit 3; }
-    echo 'Start (ns),Duration (ns),CorrId,GrdX,Device,Name'
-    echo '100,50,1,8,d,ncclDevKernel_AllReduce_x'
-    echo '120,80,2,8,d,gemm'
-    [ -e "$(dirname "$6")/untimed" ] && echo '300,-1,3,8,d,gemm'
-    exit 0
+if [ "$1" = export ]; then
+    case $(cat "$6") in
+    broken) echo 'ERROR: the report is broken' >&2; exit 3 ;;
+    *) exec cp "$(dirname "$0")/$(cat "$6").sqlite" "$5" ;;
+    esac
 fi
 dir=$1 mode=$2
 shift 2
@@ -269,8 +269,7 @@ trap : TERM
 "$@" &
 while ! wait $!; do kill -0 $! 2> /dev/null || break; done
 case $mode in
-report) echo x > "$dir/nsys.nsys-rep" ;;
-broken | untimed) echo x > "$dir/nsys.nsys-rep"; touch "$dir/$mode" ;;
+report | broken | untimed) echo "$mode" > "$dir/nsys.nsys-rep" ;;
 recording)
     echo x > "$dir/nsys.qdstrm"
     echo 'Unable to find QdstrmImporter' >&2
@@ -287,12 +286,25 @@ func TestNsysPass(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "nsys")
 	testutil.WriteProgram(t, script, nsys)
+	for mode, more := range map[string]string{"report": "", "untimed": ", (300, 299, 0, 2)"} {
+		db, err := sqlite3.Open("file:" + filepath.Join(filepath.Dir(script), mode+".sqlite"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = db.Exec(`CREATE TABLE StringIds (id, value);
+INSERT INTO StringIds VALUES (1, 'ncclDevKernel_AllReduce_x'), (2, 'gemm');
+CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, shortName);
+INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (100, 150, 0, 1), (120, 200, 0, 2)` + more)
+		if err := errors.Join(err, db.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		mode, want string
 		file       string
 	}{
 		{"report", "", "nsys_0.nsys-rep"},
-		{"broken", "nsys stats: exit status 3: ERROR: the report is broken", "nsys_0.nsys-rep"},
+		{"broken", "nsys export: exit status 3: ERROR: the report is broken", "nsys_0.nsys-rep"},
 		{"untimed", "the report of nsys: left out: 1 kernel without a usable time", "nsys_0.nsys-rep"},
 		{"recording", "recorded and made no report of it: its importer (QdstrmImporter) is missing", "nsys_0.qdstrm"},
 		{"hangs", "did not end within LIMIT and were killed; what was recorded by then is kept as nsys_0.qdstrm, and may " +
