@@ -125,7 +125,7 @@ type KernelTime struct {
 // results evaluates a recording and returns one result per device.
 func (r *recording) results(file, format string, top int) []*Analysis {
 	r.calls.flush(r)
-	r.settle()
+	r.devices = slices.DeleteFunc(r.devices, func(d *device) bool { return len(d.kernels) == 0 })
 	for _, d := range r.devices {
 		r.twice += int64(d.sort())
 	}

@@ -33,12 +33,8 @@ type span struct {
 	origin
 }
 
-// origin identifies a device of a process. Processes with one visible GPU each use the same device id. In a
-// merged trace they may also use the same process id; part is then the number of the process.
-type origin struct {
-	device, pid string
-	part        int
-}
+// origin identifies a device of a process. Processes with one visible GPU each use the same device id.
+type origin struct{ device, pid string }
 
 // device collects the kernels and copies of one device of one process.
 type device struct {
@@ -73,9 +69,9 @@ type recording struct {
 	rules     Rules
 	names     []kernelName
 	nameIndex map[nameKey]int32
-	devices   []*device // in order of their first event
-	processes map[string]*process
-	hosts     map[string]bool // ids of processes that run operators and launch kernels
+	devices   []*device                  // in order of their first event
+	processes map[string]map[string]bool // names by process id
+	hosts     map[string]bool            // ids of processes that run operators and launch kernels
 	ranges    []span
 	events    int64
 	skipped   int64 // kernels without usable times
@@ -92,7 +88,7 @@ type recording struct {
 
 func newRecording(rules Rules) *recording {
 	return &recording{
-		rules: rules, nameIndex: map[nameKey]int32{}, processes: map[string]*process{}, hosts: map[string]bool{},
+		rules: rules, nameIndex: map[nameKey]int32{}, processes: map[string]map[string]bool{}, hosts: map[string]bool{},
 	}
 }
 

@@ -326,8 +326,11 @@ func (r *eventReader) event(obj []byte) error {
 
 	case "M":
 		if string(e.name) == `"process_name"` {
-			name := string(decoded(member(e.args, "name")))
-			r.rec.process(string(decoded(e.pid))).mark(name)
+			pid, name := string(decoded(e.pid)), string(decoded(member(e.args, "name")))
+			if r.rec.processes[pid] == nil {
+				r.rec.processes[pid] = map[string]bool{}
+			}
+			r.rec.processes[pid][name] = true
 		}
 	}
 
@@ -378,7 +381,7 @@ func (r *eventReader) take(e *traceEvent, iv interval) {
 	rec, name, class := r.rec, decoded(e.name), e.class()
 	if class == kernelEvent || class == copyEvent {
 		a := e.details()
-		d := rec.device(a.origin(rec))
+		d := rec.device(a.origin)
 		if class == copyEvent {
 			d.copies = append(d.copies, iv)
 			return
@@ -411,7 +414,7 @@ func (r *eventReader) take(e *traceEvent, iv interval) {
 	if n := string(name); isStep(n) && len(rec.ranges) < maxRanges {
 		s := span{interval: iv, name: n, onGPU: e.onGPU()}
 		if s.onGPU {
-			s.origin = e.details().origin(rec)
+			s.origin = e.details().origin
 		}
 		rec.ranges = append(rec.ranges, s)
 	}
@@ -436,21 +439,16 @@ func (r *eventReader) ignorable(e *traceEvent) bool {
 // details are the arguments of a kernel, a copy or a CPU event of a collective.
 type details struct {
 	collective
-	device, pid string // the device is the process id if there is none
+	origin      // the device is the process id if there is none
 	rank        *int
 	launch      launch
 	correlation []byte
 	blocks      float64 // thread blocks per SM, -1 if unknown
 }
 
-// origin returns the device of the activity.
-func (a details) origin(rec *recording) origin {
-	return origin{device: a.device, pid: a.pid, part: rec.process(a.pid).part()}
-}
-
 // details parses the arguments of an event. The collective is empty unless PyTorch describes it.
 func (e *traceEvent) details() details {
-	a := details{device: string(unquote(e.pid)), pid: string(decoded(e.pid)), blocks: -1}
+	a := details{origin: origin{device: string(unquote(e.pid)), pid: string(decoded(e.pid))}, blocks: -1}
 	if len(e.args) == 0 || e.args[0] != '{' {
 		return a
 	}

@@ -156,11 +156,11 @@ var (
 	rankPattern = regexp.MustCompile(`(?i)(?:rank[-_ ]?|kineto_trace_)(\d+)`)
 	// sglangPattern matches SGLang's notation of parallelism in file names: ID-TP-1-DP-0.trace.json.gz.
 	sglangPattern = regexp.MustCompile(`-(TP|DP|PP|EP)-(\d+)`)
-	// mergedPattern matches SGLang's process ids in merged traces, [TP03] 0, and vLLM's process names.
-	mergedPattern = regexp.MustCompile(`^(?:\[TP|VLLM::Worker_TP)(\d+)(?:\] .*)?$`)
+	// mergedPattern matches SGLang's process ids in merged traces, [TP03] 0.
+	mergedPattern = regexp.MustCompile(`^\[TP(\d+)\] `)
 )
 
-// RankOfName returns the rank in the name of a file or process, or nil if there is none. It supports rank-3,
+// RankOfName returns the rank in the name of a file or id of a process, or nil if there is none. It supports rank-3,
 // rank3, kineto_trace_3, [TP03] 0, and SGLang's -TP-3 if all other parallel groups have index 0.
 func RankOfName(name string) *int {
 	if m := mergedPattern.FindStringSubmatch(name); m != nil {

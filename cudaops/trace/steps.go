@@ -35,7 +35,7 @@ func stepRank(name string) int {
 func (r *recording) steps(d *device) []span {
 	best, gpu, own := len(stepNames), false, false
 	isOwn := func(s span) bool {
-		return s.onGPU && (s.origin == d.origin || s.device == d.pid && s.part == d.part)
+		return s.onGPU && (s.origin == d.origin || s.device == d.pid)
 	}
 	for _, s := range r.ranges {
 		own = own || isOwn(s)
