@@ -71,23 +71,16 @@ func (c *prediction) detail(s *subject, m *matched, key []string, errors results
 		}
 	}
 
-	add := func(head string, cell func(row int) any) {
-		workloads.Heads = append(workloads.Heads, head)
-		for row := range workloads.Rows {
-			workloads.Rows[row] = append(workloads.Rows[row], cell(row))
-		}
-	}
-
 	for _, name := range c.Columns {
 		measured, predicted := cells(s.rec, name, false), cells(s.reference(), name, false)
-		add(name+" measured (ms)", func(row int) any { return known(measured(row)) })
-		add("predicted (ms)", func(row int) any {
+		workloads.Add(name+" measured (ms)", func(row int) any { return known(measured(row)) })
+		workloads.Add("predicted (ms)", func(row int) any {
 			if m.theirs[row] < 0 {
 				return "not predicted"
 			}
 			return known(predicted(m.theirs[row]))
 		})
-		add("error (%)", func(row int) any {
+		workloads.Add("error (%)", func(row int) any {
 			was := measured(row)
 			if at := m.theirs[row]; at >= 0 && was != nil && predicted(at) != nil {
 				return 100 * (*predicted(at) / *was - 1)
@@ -101,7 +94,7 @@ func (c *prediction) detail(s *subject, m *matched, key []string, errors results
 		{"gpu_power_w", "power (W)"}} {
 		if column(s.rec, x.name) != nil {
 			read := cells(s.rec, x.name, x.name == "server_queue" || x.name == "server_prefill")
-			add(x.head, func(row int) any { return known(read(row)) })
+			workloads.Add(x.head, func(row int) any { return known(read(row)) })
 		}
 	}
 

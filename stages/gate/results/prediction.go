@@ -26,6 +26,14 @@ type Table struct {
 	Texts int `json:"texts,omitempty"`
 }
 
+// Add appends a column: the cell of each row.
+func (t *Table) Add(head string, cell func(row int) any) {
+	t.Heads = append(t.Heads, head)
+	for row := range t.Rows {
+		t.Rows[row] = append(t.Rows[row], cell(row))
+	}
+}
+
 // PredictionOf decodes the detail of a prediction check. It returns false for other checks.
 func PredictionOf(c stage.CheckResult) (*Prediction, bool) {
 	if len(c.Detail) == 0 {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"aicplan/sink/rules"
 	"aicplan/sink/table"
 	"aicplan/stages/report/model"
@@ -30,7 +32,7 @@ type coverData struct {
 // coverage draws which planned cases have a row: the column of words that distinguishes rows against the
 // sizes along which work grows. It returns nil for data without a plan.
 func coverage(id string, t *model.Table) *Chart {
-	if t.Planned == 0 || t.Data == nil || t.SplitBy == "" {
+	if t.Planned == 0 || t.Data == nil {
 		return nil
 	}
 
@@ -39,8 +41,9 @@ func coverage(id string, t *model.Table) *Chart {
 		return nil
 	}
 
-	ys, ok := plannedAxis(t, t.SplitBy)
-	xs, okX := sizeAxis(t)
+	by := splitBy(t)
+	ys, ok := plannedAxis(t, by)
+	xs, okX := sizeAxis(t, by)
 	if !ok || !okX || len(ys.names) > maxCells {
 		return nil
 	}
@@ -96,6 +99,16 @@ func coverClass(n [4]int) int {
 	return coverNone
 }
 
+// splitBy returns the column of words that sets the planned cases apart, or "".
+func splitBy(t *model.Table) string {
+	for _, name := range append([]string{t.Facets.Series.Column}, t.Data.Info.Params...) {
+		if i := table.Index(t.Data.Planned, name); i >= 0 && t.Data.Planned.Column(i).DataType().ID() == arrow.STRING {
+			return name
+		}
+	}
+	return ""
+}
+
 // plannedAxis returns a column of the planned cases. Cases without a value have a category of their own:
 // null is neither 0 nor "".
 func plannedAxis(t *model.Table, name string) (categories, bool) {
@@ -134,10 +147,10 @@ func plannedAxis(t *model.Table, name string) (categories, bool) {
 
 // sizeAxis is the planned column along which work grows, the one with the most
 // values that still fit.
-func sizeAxis(t *model.Table) (categories, bool) {
+func sizeAxis(t *model.Table, by string) (categories, bool) {
 	var best categories
 	for _, name := range append(slices.Clone(rules.Axes), t.Data.Info.Params...) {
-		if name == t.SplitBy {
+		if name == by {
 			continue
 		}
 		a, ok := plannedAxis(t, name)

@@ -14,7 +14,7 @@ import (
 var loadMetrics = []string{"request_throughput", "throughput", "ttft", "itl", "tpot", "latency", "goodput",
 	"iteration_wall_clock", "comm_overhead", "comm_exposed_pct"}
 
-// loads draws a table with several metrics: each metric against the column that varies, the speed-up if
+// loads draws a table with several metrics: each metric against the column that varies, the efficiency if
 // the number of GPUs varies, and throughput against interactivity.
 func (d drawing) loads() {
 	f := d.table.Facets
@@ -57,14 +57,8 @@ func (d drawing) loads() {
 		}
 	}
 
-	experiment := scaling(d.id("scaling"), d.table)
-	if experiment == nil { // its plot has the efficiency of each family of parallelism
-		speedUp, efficiency := f.SpeedUp()
-		add("speed-up", "Speed-up", "", speedUp, level{1, true})
-		add("efficiency", "Efficiency", "", efficiency, level{1, true})
-	}
-
-	d.add(experiment, pareto(d.id("pareto"), f, columns, front, d.budget))
+	add("efficiency", "Efficiency", "", f.Efficiency(), level{1, true})
+	d.add(pareto(d.id("pareto"), f, columns, front, d.budget))
 }
 
 // bySwept makes a series of the rows of each swept value.

@@ -2,13 +2,11 @@ package charts
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"aicplan/sink/base/stats"
-	"aicplan/sink/base/textutil"
 	"aicplan/stages/report/model"
 )
 
@@ -16,12 +14,10 @@ import (
 const (
 	mostSets      = maxSeries // load points with a colour of their own
 	quantiles     = 60        // points of a distribution
-	mostGantt     = 250       // requests of a timeline
 	leastRequests = 5         // for a distribution
 )
 
-// requests draws the distributions of the times of a table's requests, and when the requests of its largest
-// load point ran.
+// requests draws the distributions of the times of a table's requests.
 func (d drawing) requests(all []model.Requests) {
 	t := d.table
 	sets := slices.DeleteFunc(slices.Clone(all), func(r model.Requests) bool {
@@ -39,7 +35,6 @@ func (d drawing) requests(all []model.Requests) {
 		})
 		name = func(r model.Requests) string { return swept.Name + " " + swept.Cell(r.Row) }
 	}
-	largest := sets[len(sets)-1]
 
 	var chosen []model.Requests
 	n := min(len(sets), mostSets)
@@ -50,8 +45,7 @@ func (d drawing) requests(all []model.Requests) {
 	first := func(r model.Requests) []float64 { return r.First }
 	end := func(r model.Requests) []float64 { return r.End }
 	d.add(distribution(d.id("ttft-distribution"), "Time to first token", chosen, name, first, d.budget),
-		distribution(d.id("latency-distribution"), "Request latency", chosen, name, end, d.budget),
-		gantt(d.id("requests"), largest, name(largest)))
+		distribution(d.id("latency-distribution"), "Request latency", chosen, name, end, d.budget))
 }
 
 // distribution draws the share of requests of each load point that took at most a time.
@@ -91,47 +85,4 @@ func distribution(id, title string, sets []model.Requests, name func(model.Reque
 	}
 	pt.columns, pt.xAxis.log = []column{value, share}, spans(pt.x)
 	return pt.chart()
-}
-
-// gantt draws when each request of a load point waited for its first token and received the others.
-func gantt(id string, r model.Requests, name string) *Chart {
-	n := min(len(r.Start), mostGantt)
-	var rows []int
-	last := 0.0
-	for i := range n {
-		k := (len(r.Start) - 1) * i / max(n-1, 1)
-		rows = append(rows, k)
-		last = max(last, r.End[k])
-	}
-
-	lo, hi := widen(0, last, false)
-	f := newFrame(width, height, axis{label: "seconds since the first request", lo: lo, hi: hi, grid: true},
-		axis{label: "request", lo: 0.5, hi: float64(len(r.Start)) + 0.5, ticks: linearTicks(5, whole)})
-
-	var waits, receives string
-	thick := max(0.6, 0.8*(f.bottom-f.top)/float64(n))
-	for _, k := range rows {
-		y, first := f.py(float64(k+1))-thick/2, f.px(r.First[k])
-		start, end := f.px(r.Start[k]), f.px(r.End[k])
-		if math.IsNaN(first) {
-			first = end
-		}
-
-		waits += box(start, y, first-start, thick)
-		if end > first {
-			receives += box(first, y, end-first, thick)
-		}
-	}
-
-	f.path("b c0", "", waits)
-	f.path("b c1", "", receives)
-	c := &Chart{ID: id, Title: "Requests of " + name, W: width, H: height, Body: f.String(),
-		Legend: []Key{{Name: "until the first token", Class: "c0", Shape: 1},
-			{Name: "until the last token", Class: "c1", Shape: 1}},
-		Data: map[string]string{"kind": "requests"},
-		Alt:  fmt.Sprintf("Timeline of %d requests of %s.", n, name)}
-	if n < len(r.Start) {
-		c.Caption = fmt.Sprintf("%s of %s requests.", textutil.Count(n), textutil.Count(len(r.Start)))
-	}
-	return c
 }

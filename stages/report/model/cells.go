@@ -39,25 +39,14 @@ func (t *Table) cells() *results.Table {
 	}
 
 	out := &results.Table{Rows: make([][]any, f.Rows)}
-	add := func(head string, cell func(row int) any) {
-		out.Heads = append(out.Heads, head)
-		for row := range out.Rows {
-			out.Rows[row] = append(out.Rows[row], cell(row))
-		}
-	}
 	for _, p := range f.Params {
 		if p.Varies() || f.Rows == 1 {
-			add(p.Name, func(row int) any { return p.Cell(row) })
+			out.Add(p.Name, func(row int) any { return p.Cell(row) })
 		}
 	}
 
 	number := func(head string, values []float64) {
-		add(head, func(row int) any {
-			if !finite(values[row]) {
-				return nil
-			}
-			return values[row]
-		})
+		out.Add(head, func(row int) any { return at(values, row) })
 	}
 	for _, m := range f.Metrics {
 		if hiddenMetrics[m.Name] {
@@ -70,8 +59,7 @@ func (t *Table) cells() *results.Table {
 		number(head, m.Values)
 	}
 
-	if speedUp, efficiency := f.SpeedUp(); speedUp != nil {
-		number("speed-up", speedUp)
+	if efficiency := f.Efficiency(); efficiency != nil {
 		number("efficiency", efficiency)
 	}
 

@@ -22,6 +22,14 @@ func Sorted(v []float64) []float64 {
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
+// at returns the value of a row, or nil if it is unknown.
+func at(v []float64, row int) any {
+	if v == nil || !finite(v[row]) {
+		return nil
+	}
+	return v[row]
+}
+
 // Distinct returns the finite values of v in ascending order, each once.
 func Distinct(v []float64) []float64 { return slices.Compact(Sorted(v)) }
 

@@ -59,71 +59,36 @@ type Example struct {
 // Case is the example's parameters as people read them: "m=1 n=128".
 func (e Example) Case() string { return paramText(e.Params) }
 
-// ledger is the columns of one StageLedger.
-type ledger struct {
-	src      StageLedger
-	cols     map[string]*table.Col[string]
-	attempts *table.Col[int64]
-	params   []map[string]any // decoded when a parameter is grouped by
-}
-
-func openLedger(src StageLedger) (*ledger, error) {
-	l := &ledger{src: src, cols: map[string]*table.Col[string]{}}
-	for _, f := range stage.LedgerSchema.Fields() {
-		if f.Name == "attempts" {
-			continue
-		}
-		c, err := table.Strings(src.Ledger, f.Name)
-		if err != nil {
-			return nil, fmt.Errorf("ledger of %s: %w", src.Address, err)
-		}
-		l.cols[f.Name] = c
-	}
-
-	var err error
-	if l.attempts, err = table.Int64s(src.Ledger, "attempts"); err != nil {
-		return nil, fmt.Errorf("ledger of %s: %w", src.Address, err)
-	}
-
-	return l, nil
-}
-
-// value returns the value of a row in a column. known is false if there is no such
-// column and no case has such a parameter.
-func (l *ledger) value(name string, row int) (text string, known bool) {
+// entryValue returns the value of a ledger's row in a column. known is false if there is no such
+// column and the case has no such parameter.
+func (l StageLedger) entryValue(entry map[string]any, name string) (text string, known bool) {
 	switch name {
 	case "stage":
-		return l.src.Address, true
+		return l.Address, true
 	case "op":
-		return l.src.Info.Op, true
+		return l.Info.Op, true
 	case "framework":
-		return l.src.Info.Framework, true
+		return l.Info.Framework, true
 	case "version":
-		return l.src.Info.Version, true
-	case "attempts":
-		return fmt.Sprint(l.attempts.Values[row]), true
+		return l.Info.Version, true
 	case "message":
-		return messagePattern(l.cols[name].Values[row]), true
+		return messagePattern(textOf(entry, name)), true
 	}
 
-	if c, ok := l.cols[name]; ok {
-		return c.Values[row], true
-	}
-
-	if l.params == nil {
-		l.params = make([]map[string]any, l.src.Ledger.NumRows())
-	}
-
-	if l.params[row] == nil {
-		l.params[row] = decodeParams(l.cols["params"].Values[row])
-	}
-
-	v, ok := l.params[row][name]
+	v, ok := entry[name]
 	if !ok {
-		return "", false
+		v, ok = decodeParams(textOf(entry, "params"))[name]
 	}
+	if v == nil {
+		return "", ok
+	}
+	return fmt.Sprint(v), ok
+}
 
-	return fmt.Sprint(v), true
+// textOf returns a text of a ledger's row, "" if it has none.
+func textOf(entry map[string]any, name string) string {
+	text, _ := entry[name].(string)
+	return text
 }
 
 // GroupFailures groups the cases with a status, failed, skipped or all, the largest group first. The columns are stage,
@@ -140,20 +105,16 @@ func GroupFailures(sources []StageLedger, status string, by ...string) ([]Failur
 			continue
 		}
 
-		l, err := openLedger(src)
-		if err != nil {
-			return nil, err
-		}
-
 		for row := range int(src.Ledger.NumRows()) {
-			if s := l.cols["status"].Values[row]; status != "all" && s != status {
+			entry := table.Row(src.Ledger, row)
+			if s := textOf(entry, "status"); status != "all" && s != status {
 				continue
 			}
 
 			rows++
 			values := make([]string, len(by))
 			for i, name := range by {
-				text, ok := l.value(name, row)
+				text, ok := src.entryValue(entry, name)
 				values[i] = text
 				known[name] = known[name] || ok
 			}
@@ -163,7 +124,7 @@ func GroupFailures(sources []StageLedger, status string, by ...string) ([]Failur
 			if !ok {
 				at = len(groups)
 				index[key] = at
-				groups = append(groups, FailureGroup{By: by, Values: values, Example: l.example(row)})
+				groups = append(groups, FailureGroup{By: by, Values: values, Example: src.example(entry, row)})
 			}
 
 			groups[at].Count++
@@ -184,17 +145,18 @@ func GroupFailures(sources []StageLedger, status string, by ...string) ([]Failur
 	return groups, nil
 }
 
-func (l *ledger) example(row int) Example {
-	at := func(name string) string { return l.cols[name].Values[row] }
-	attached, err := stage.Attachments(l.src.Ledger, row)
+func (l StageLedger) example(entry map[string]any, row int) Example {
+	at := func(name string) string { return textOf(entry, name) }
+	attached, err := stage.Attachments(l.Ledger, row)
 	if err != nil {
 		attached = nil // damaged: the failure itself is worth more
 	}
+	attempts, _ := entry["attempts"].(int64)
 	return Example{
 		Attachments: attached,
-		Stage:       l.src.Address, Op: l.src.Info.Op, CaseID: at("case_id"), Params: at("params"), Status: at("status"),
+		Stage:       l.Address, Op: l.Info.Op, CaseID: at("case_id"), Params: at("params"), Status: at("status"),
 		Class: at("class"),
-		Type:  at("type"), Message: at("message"), Traceback: at("traceback"), Attempts: l.attempts.Values[row],
+		Type:  at("type"), Message: at("message"), Traceback: at("traceback"), Attempts: attempts,
 		Worker: at("worker"), Device: at("device_uuid"), At: at("at"),
 	}
 }
@@ -210,12 +172,7 @@ func ledgerColumns(sources []StageLedger) []string {
 			continue
 		}
 
-		c, err := table.Strings(src.Ledger, "params")
-		if err != nil {
-			continue
-		}
-
-		for name := range decodeParams(c.Values[0]) {
+		for name := range decodeParams(textOf(table.Row(src.Ledger, 0), "params")) {
 			params[name] = true
 		}
 	}

@@ -127,21 +127,15 @@ type Table struct {
 	Failed  int `json:"failed"`
 	Skipped int `json:"skipped"`
 
-	Latency *Spread `json:"latency,omitempty"` // of Metric
-	// Metrics are those of tables with several.
-	Metrics   []Metric       `json:"metrics,omitempty"`
-	Cells     *results.Table `json:"cells,omitempty"` // of loads and experiments with few rows
+	Latency   *Spread        `json:"latency,omitempty"` // of Metric
+	Cells     *results.Table `json:"cells,omitempty"`   // of loads and experiments with few rows
 	Noise     *Spread        `json:"noise,omitempty"`
 	Clock     *Spread        `json:"clock_mhz,omitempty"`
 	Light     *Spread        `json:"speed_of_light,omitempty"`
 	Throttled float64        `json:"throttled,omitempty"` // share
 	Rates     []Rate         `json:"rates,omitempty"`
 	// Worst are the rows to look at first.
-	Worst []WorstRow `json:"worst,omitempty"`
-
-	// Split is coverage by the word that sets rows apart.
-	SplitBy string  `json:"split_by,omitempty"`
-	Split   []Share `json:"split,omitempty"`
+	Worst *results.Table `json:"worst,omitempty"`
 
 	Gate      *Gate            `json:"gate,omitempty"`
 	Reference *diff.Comparison `json:"reference,omitempty"`
@@ -159,23 +153,6 @@ type Spread struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
 	Max float64 `json:"max"`
-}
-
-// Metric is one measured column of a table.
-type Metric struct {
-	Name   string `json:"name"`
-	Unit   string `json:"unit"`
-	Better string `json:"better"` // lower or higher
-	Spread
-}
-
-// Share is planned against covered cases of one word.
-type Share struct {
-	Name    string `json:"name"`
-	Planned int    `json:"planned"`
-	Covered int    `json:"covered"`
-	Failed  int    `json:"failed"`
-	Skipped int    `json:"skipped"`
 }
 
 // Gate is how a table fared in the gates that judged it.

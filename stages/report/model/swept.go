@@ -65,12 +65,12 @@ func (f *Facets) GPUs() []float64 {
 	return out
 }
 
-// SpeedUp returns the throughput of each row over that of the row with the fewest GPUs whose other
-// parameters are equal, and the same per GPU. Both are nil if the number of GPUs does not vary.
-func (f *Facets) SpeedUp() (speedUp, efficiency []float64) {
+// Efficiency returns the throughput per GPU of each row over that of the row with the fewest GPUs whose other
+// parameters are equal. It is nil if the number of GPUs does not vary.
+func (f *Facets) Efficiency() []float64 {
 	gpus, rate := f.GPUs(), f.Latency
 	if gpus == nil || len(Distinct(gpus)) < 2 || rate == nil {
-		return nil, nil
+		return nil
 	}
 
 	least := map[string]int{}
@@ -82,14 +82,13 @@ func (f *Facets) SpeedUp() (speedUp, efficiency []float64) {
 		}
 	}
 
-	speedUp, efficiency = make([]float64, f.Rows), make([]float64, f.Rows)
+	out := make([]float64, f.Rows)
 	for i := range names {
 		at := least[names[i]]
-		speedUp[i] = rate[i] / rate[at]
-		efficiency[i] = speedUp[i] / (gpus[i] / gpus[at])
+		out[i] = rate[i] / rate[at] / (gpus[i] / gpus[at])
 	}
 
-	return speedUp, efficiency
+	return out
 }
 
 // beside names a row by its parameters other than parallel sizes and what follows from them, and names of cells.

@@ -22,20 +22,15 @@ func TestSweptColumn(t *testing.T) {
 	}
 }
 
-// TestSpeedUp compares rows with the row of fewest GPUs that is otherwise equal.
-func TestSpeedUp(t *testing.T) {
+// TestEfficiency compares rows with the row of fewest GPUs that is otherwise equal.
+func TestEfficiency(t *testing.T) {
 	t.Parallel()
 	f := &Facets{Rows: 4, Latency: []float64{10, 18, 20, 30}, Params: []Param{
 		{Name: "experiment_id", Text: []string{"E1", "E2", "E3", "E4"}},
 		{Name: "tensor_parallel_size", Numeric: true, Value: []float64{1, 2, 1, 2}},
 		{Name: "concurrency", Numeric: true, Value: []float64{1, 1, 4, 4}},
 	}}
-	speedUp, efficiency := f.SpeedUp()
-	for i, want := range []float64{1, 1.8, 1, 1.5} {
-		if math.Abs(speedUp[i]-want) > 1e-12 {
-			t.Errorf("row %d: speed-up %v, want %v", i, speedUp[i], want)
-		}
-	}
+	efficiency := f.Efficiency()
 	for i, want := range []float64{1, 0.9, 1, 0.75} {
 		if math.Abs(efficiency[i]-want) > 1e-12 {
 			t.Errorf("row %d: efficiency %v, want %v", i, efficiency[i], want)

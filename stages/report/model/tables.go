@@ -9,9 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apache/arrow/go/v17/arrow"
-
-	"aicplan/engine/stage"
 	"aicplan/sink/base/stats"
 	"aicplan/sink/diff"
 	"aicplan/sink/table"
@@ -42,12 +39,6 @@ func describe(in TableInput, all Input) (*Table, error) {
 	t.Facets = FacetsOf(in.Data, spec)
 	t.Rows, t.Unit = t.Facets.Rows, t.Facets.Unit
 	t.Metric, t.Better = t.Facets.Metric.Name, t.Facets.Metric.Better.String()
-	for _, m := range t.Facets.Metrics {
-		if s := spread(m.Values); s != nil {
-			t.Metrics = append(t.Metrics, Metric{m.Name, m.Unit, m.Better.String(), *s})
-		}
-	}
-
 	t.Latency, t.Noise = spread(t.Facets.Latency), spread(t.Facets.Noise)
 	t.Clock, t.Light = spread(t.Facets.Clock), spread(t.Facets.Light)
 	if t.Facets.ThrottledOf > 0 {
@@ -56,7 +47,7 @@ func describe(in TableInput, all Input) (*Table, error) {
 
 	t.Cells = t.cells()
 	t.rates()
-	t.worst()
+	t.Worst = t.worst()
 	t.coverage()
 	t.ledger()
 
@@ -75,7 +66,7 @@ func spread(v []float64) *Spread {
 	return &Spread{s[0], stats.Rank(s, 0.05), stats.Rank(s, 0.5), stats.Rank(s, 0.95), s[len(s)-1]}
 }
 
-// coverage holds rows against planned cases, as a whole and word by word.
+// coverage counts the planned cases with a row.
 func (t *Table) coverage() {
 	if t.Data.Planned == nil {
 		return
@@ -102,57 +93,6 @@ func (t *Table) coverage() {
 		}
 	}
 
-	t.SplitBy = t.Facets.Series.Column
-	if t.SplitBy == "" || !table.Has(t.Data.Planned, t.SplitBy) {
-		t.SplitBy = wordColumn(t.Data)
-	}
-
-	words, err := table.Strings(t.Data.Planned, t.SplitBy)
-	if t.SplitBy == "" || err != nil {
-		t.SplitBy = ""
-		return
-	}
-
-	status := t.LedgerStatus()
-	shares := map[string]*Share{}
-	for i, w := range words.Values {
-		s := shares[w]
-		if s == nil {
-			s = &Share{Name: w}
-			shares[w] = s
-		}
-
-		s.Planned++
-
-		switch id := ids.Values[i]; {
-		case t.Cover[id]:
-			s.Covered++
-		case status[id] == "failed":
-			s.Failed++
-		case status[id] == "skipped":
-			s.Skipped++
-		}
-	}
-
-	for _, name := range slices.Sorted(maps.Keys(shares)) {
-		t.Split = append(t.Split, *shares[name])
-	}
-
-	if len(t.Split) > maxWords {
-		t.SplitBy, t.Split = "", nil
-	}
-}
-
-// maxWords is how many words of a column are worth a line each.
-const maxWords = 24
-
-func wordColumn(ds *stage.Dataset) string {
-	for _, p := range ds.Info.Params {
-		if i := table.Index(ds.Planned, p); i >= 0 && ds.Planned.Column(i).DataType().ID() == arrow.STRING {
-			return p
-		}
-	}
-	return ""
 }
 
 // LedgerStatus maps cases without a row to failed or skipped.

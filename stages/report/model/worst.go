@@ -6,36 +6,27 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"aicplan/stages/gate/results"
 )
 
 // mostWorst is how many rows of each sort a report lists.
 const mostWorst = 5
 
-// WorstRow is a row that a reader should look at, with what may explain it.
-type WorstRow struct {
-	// Why is the reason: far from the speed of light, or noisy.
-	Why     string  `json:"why"`
-	Case    string  `json:"case"`
-	Latency float64 `json:"latency"`
-	// Known only if the row contains it.
-	Low       *float64 `json:"p10,omitempty"`
-	High      *float64 `json:"p90,omitempty"`
-	Noise     *float64 `json:"noise,omitempty"`
-	Light     *float64 `json:"speed_of_light,omitempty"`
-	Rate      string   `json:"rate,omitempty"`
-	Clock     *float64 `json:"clock_mhz,omitempty"`
-	Throttled *bool    `json:"throttled,omitempty"`
-}
-
 // worst lists the noisiest rows, and those that are farthest from the speed of
-// light; rows of a few microseconds are left out of the latter, because the launch
-// is most of their time.
-func (t *Table) worst() {
+// light, with what may explain them; rows of a few microseconds are left out of the latter, because the launch
+// is most of their time. It returns nil if there are none.
+func (t *Table) worst() *results.Table {
 	f := t.Facets
-	pick := func(why string, value []float64, most bool, fit func(int) bool) {
+	type pick struct {
+		why string
+		row int
+	}
+	var picks []pick
+	list := func(why string, value []float64, most bool, least float64) {
 		var rows []int
 		for i, v := range value {
-			if finite(v) && finite(f.Latency[i]) && (fit == nil || fit(i)) {
+			if finite(v) && finite(f.Latency[i]) && f.Latency[i] >= least {
 				rows = append(rows, i)
 			}
 		}
@@ -48,54 +39,63 @@ func (t *Table) worst() {
 		})
 
 		for _, i := range rows[:min(len(rows), mostWorst)] {
-			t.Worst = append(t.Worst, t.worstRow(why, i))
+			picks = append(picks, pick{why, i})
 		}
 	}
 
-	if f.Latency == nil {
-		return
+	if f.Latency != nil {
+		list("low speed of light", f.Light, false, map[string]float64{"ms": 0.02, "us": 20}[f.Unit])
+		list("noisy", f.Noise, true, math.Inf(-1))
+	}
+	if len(picks) == 0 {
+		return nil
 	}
 
-	if f.Light != nil {
-		launch := map[string]float64{"ms": 0.02, "us": 20}[f.Unit]
-		pick("far from the speed of light", f.Light, false, func(i int) bool { return f.Latency[i] >= launch })
-	}
-
-	if f.Noise != nil {
-		pick("noisy", f.Noise, true, nil)
-	}
-}
-
-func (t *Table) worstRow(why string, i int) WorstRow {
-	f := t.Facets
-	known := func(v []float64) *float64 {
-		if v == nil || !finite(v[i]) {
-			return nil
+	out := &results.Table{Texts: 2, Rows: make([][]any, len(picks))}
+	out.Add("why", func(i int) any { return picks[i].why })
+	out.Add("row", func(i int) any {
+		var parts []string
+		for _, p := range f.Params {
+			if row := picks[i].row; p.Name != "kernel_source" && !(p.Numeric && math.IsNaN(p.Value[row])) {
+				parts = append(parts, p.Name+"="+p.Cell(row))
+			}
 		}
-		return &v[i]
-	}
+		return strings.Join(parts, " ")
+	})
 
-	w := WorstRow{Why: why, Latency: f.Latency[i], Low: known(f.Low), High: known(f.High), Noise: known(f.Noise),
-		Light: known(f.Light), Clock: known(f.Clock)}
-	var parts []string
-	for _, p := range f.Params {
-		if p.Name != "kernel_source" && !(p.Numeric && math.IsNaN(p.Value[i])) {
-			parts = append(parts, p.Name+"="+p.Cell(i))
+	number := func(head string, v []float64, times float64) {
+		if v != nil {
+			out.Add(head, func(i int) any {
+				if x, ok := at(v, picks[i].row).(float64); ok {
+					return x * times
+				}
+				return nil
+			})
 		}
 	}
-
-	w.Case = strings.Join(parts, " ")
+	number(f.Metric.Name+" ("+f.Unit+")", f.Latency, 1)
+	number("p10", f.Low, 1)
+	number("p90", f.High, 1)
+	number("noise (%)", f.Noise, 100)
 	if r := t.mainRate(); r != nil {
-		if v := known(r.Values); v != nil {
-			w.Rate = RateText(*v, r.Unit)
-		}
+		out.Add("rate", func(i int) any {
+			if v, ok := at(r.Values, picks[i].row).(float64); ok {
+				return RateText(v, r.Unit)
+			}
+			return nil
+		})
 	}
-
+	number("speed of light (%)", f.Light, 100)
+	number("SM clock (MHz)", f.Clock, 1)
 	if f.Held != nil {
-		w.Throttled = f.Held[i]
+		out.Add("throttled", func(i int) any {
+			if held := f.Held[picks[i].row]; held != nil {
+				return map[bool]string{true: "yes", false: "no"}[*held]
+			}
+			return nil
+		})
 	}
-
-	return w
+	return out
 }
 
 // Rate is one rate of a table's rows.

@@ -104,7 +104,6 @@ var functions = template.FuncMap{
 	"quantity": quantity,
 	"capital":  func(s string) string { return charts.Capital(strings.ReplaceAll(s, "_", " ")) },
 	"metric":   metricHeading,
-	"boolOf":   func(v *bool) bool { return *v },
 	"value":    model.Value,
 }
 
