@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/table"
 )
 
@@ -42,33 +43,75 @@ type Problem struct {
 	Harmless bool `json:"harmless"`
 }
 
+// objectStates are the states of objects by digest, as messages have them after "is". A damaged object and a missing one
+// are lost; an unreadable one may be whole.
+type objectStates map[string]string
+
+const (
+	intact     = "intact"
+	missing    = "missing"
+	unreadable = "not readable"
+)
+
+// readable is the remedy for a file that cannot be read.
+const readable = "make the file readable; nothing is known to be lost"
+
+// inspect reads an object. It returns its state and what is wrong with it.
+func inspect(path, digest string) (state, detail string) {
+	data, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return missing, ""
+	case err != nil:
+		return unreadable, unread(path, fileutil.Explain("read", path, err))
+	case Digest(data) != digest:
+		return "damaged", fmt.Sprintf("its %d bytes have the digest %s", len(data), short(Digest(data)))
+	}
+	return intact, ""
+}
+
+// unread returns the text of a read error beside the path.
+func unread(path string, err error) string {
+	return strings.Replace(err.Error(), "cannot read "+path, "it cannot be read", 1)
+}
+
+// stateOf returns the state of an object that a record refers to. A run that goes on meanwhile may have written it
+// after found was filled.
+func (s *Store) stateOf(found objectStates, digest string) string {
+	if found[digest] == "" {
+		found[digest] = missing
+		if path, err := s.ObjectPath(digest); err == nil {
+			found[digest], _ = inspect(path, digest)
+		}
+	}
+	return found[digest]
+}
+
 // Verify reads the whole state folder: it hashes every object and checks every stage record and every
 // journal frame. It changes nothing. Problems are reported in the result; an error means that Verify
 // could not continue.
 func (s *Store) Verify(ctx context.Context) (*VerifyReport, error) {
 	r := &VerifyReport{}
 	add := func(p Problem) { r.Problems = append(r.Problems, p) }
-	good := map[string]bool{}
+	found := objectStates{}
 	err := s.walkObjects(func(path, digest string, info fs.FileInfo) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		data, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
+		state, detail := inspect(path, digest)
+		if state == missing {
 			return nil
 		}
 
+		found[digest] = state
 		r.Objects.Count++
 		r.Objects.Bytes += info.Size()
-		switch {
-		case err != nil:
-			add(Problem{Path: path, Detail: err.Error(), Fix: "make the file readable"})
-		case Digest(data) != digest:
-			add(Problem{Path: path, Detail: fmt.Sprintf("its %d bytes have the digest %s", len(data),
-				short(Digest(data))),
-				Fix: "the stage that made it runs again with the next apply"})
+		switch state {
+		case intact:
+		case unreadable:
+			add(Problem{Path: path, Detail: detail, Fix: readable})
 		default:
-			good[digest] = true
+			add(Problem{Path: path, Detail: detail, Fix: "the stage that made it runs again with the next apply"})
 		}
 
 		return nil
@@ -77,7 +120,7 @@ func (s *Store) Verify(ctx context.Context) (*VerifyReport, error) {
 		return nil, err
 	}
 
-	if err := s.verifyStages(r, good, add); err != nil {
+	if err := s.verifyStages(r, found, add); err != nil {
 		return nil, err
 	}
 	journals, err := s.verifyJournals(ctx, r, add)
@@ -85,10 +128,10 @@ func (s *Store) Verify(ctx context.Context) (*VerifyReport, error) {
 		return nil, err
 	}
 
-	if err := s.verifyCollects(ctx, good, journals, add); err != nil {
+	if err := s.verifyCollects(ctx, found, journals, add); err != nil {
 		return nil, err
 	}
-	if err := s.verifyAttachments(ctx, good, add); err != nil {
+	if err := s.verifyAttachments(ctx, found, add); err != nil {
 		return nil, err
 	}
 
@@ -103,14 +146,16 @@ func (s *Store) Verify(ctx context.Context) (*VerifyReport, error) {
 	return r, nil
 }
 
-func (s *Store) verifyStages(r *VerifyReport, good map[string]bool, add func(Problem)) error {
+func (s *Store) verifyStages(r *VerifyReport, found objectStates, add func(Problem)) error {
 	return s.eachStage(func(path string, rec *StageRecord, err error) error {
 		r.Stages++
-		again := func(detail string) {
-			add(Problem{Path: path, Detail: detail, Fix: "the stage runs again with the next apply"})
-		}
+		const again = "the stage runs again with the next apply"
 		if err != nil {
-			again(strings.TrimPrefix(err.Error(), path+" "))
+			p := Problem{Path: path, Detail: strings.TrimPrefix(err.Error(), path+" "), Fix: again}
+			if !errors.Is(err, ErrCorrupt) {
+				p.Detail, p.Fix = unread(path, err), readable
+			}
+			add(p)
 			return nil
 		}
 
@@ -118,11 +163,13 @@ func (s *Store) verifyStages(r *VerifyReport, good map[string]bool, add func(Pro
 			add(Problem{Path: path, Detail: "it is the record of " + rec.Address, Fix: "remove the file"})
 		}
 		for _, o := range s.summary(rec).Objects {
-			named := fmt.Sprintf("the %s of %s, object %s, is ", o.Role, rec.Address, short(o.Digest))
-			if !o.Present {
-				again(named + "missing")
-			} else if !good[o.Digest] {
-				again(named + "damaged")
+			if state := s.stateOf(found, o.Digest); state != intact {
+				p := Problem{Path: path, Fix: again,
+					Detail: fmt.Sprintf("the %s of %s, object %s, is %s", o.Role, rec.Address, short(o.Digest), state)}
+				if state == unreadable {
+					p.Fix = readable
+				}
+				add(p)
 			} else if _, err := s.GetRecord(o.Digest); err != nil {
 				add(Problem{Path: o.Path,
 					Detail: fmt.Sprintf("it is the %s of %s, and no table: %s", o.Role, rec.Address, err),
@@ -136,10 +183,10 @@ func (s *Store) verifyStages(r *VerifyReport, good map[string]bool, add func(Pro
 
 // verifyCollects checks that every case in the table of a collect is in a journal: such a case was
 // acknowledged before the table was written.
-func (s *Store) verifyCollects(ctx context.Context, good map[string]bool, journals []*Journal,
+func (s *Store) verifyCollects(ctx context.Context, found objectStates, journals []*Journal,
 	add func(Problem)) error {
 	return s.eachStage(func(path string, rec *StageRecord, err error) error {
-		if err != nil || rec.Journal == "" || !good[rec.Outputs.Table] {
+		if err != nil || rec.Journal == "" || s.stateOf(found, rec.Outputs.Table) != intact {
 			return ctx.Err() // reported already, or nothing to compare
 		}
 

@@ -10,19 +10,18 @@ import (
 )
 
 // verifyAttachments checks that the attachments of stage records and journal entries exist as undamaged
-// objects. good contains the digests of the undamaged objects. An attachment with several references is
-// reported once.
-func (s *Store) verifyAttachments(ctx context.Context, good map[string]bool, add func(Problem)) error {
+// objects. An attachment with several references is reported once.
+func (s *Store) verifyAttachments(ctx context.Context, found objectStates, add func(Problem)) error {
 	reported := map[string]bool{}
 	return s.attachments(ctx, func(path, digest, what, fix string) {
-		if good[digest] || reported[digest] {
+		state := s.stateOf(found, digest)
+		if state == intact || reported[digest] {
 			return
 		}
 
 		reported[digest] = true
-		state := "missing"
-		if s.HasObject(digest) {
-			state = "damaged"
+		if state == unreadable {
+			fix = readable
 		}
 		add(Problem{Path: path, Detail: fmt.Sprintf("%s, object %s, is %s", what, short(digest), state), Fix: fix})
 	})
