@@ -106,6 +106,9 @@ type ckptVerifyCmd struct {
 
 // Run checks every object, record and journal.
 func (c *ckptVerifyCmd) Run(a *app, store *checkpoint.Store) error {
+	if err := store.Created(); err != nil {
+		return err
+	}
 	rep, err := store.Verify(context.Background())
 	if err != nil {
 		return err

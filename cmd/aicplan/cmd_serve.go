@@ -37,6 +37,9 @@ Examples:
 // Run serves the live page until it is interrupted.
 func (c *serveCmd) Run(a *app, store *checkpoint.Store) error {
 	host, port, token, err := listenAddress(c.Listen, c.TokenFile)
+	if err == nil {
+		err = store.Created()
+	}
 	if err != nil {
 		return err
 	}

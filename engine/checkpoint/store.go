@@ -122,6 +122,16 @@ func (s *Store) Dir() string { return s.dir }
 // ReadOnly reports whether the store rejects changes.
 func (s *Store) ReadOnly() bool { return s.readOnly }
 
+// Created returns an error with the next step if the state folder does not exist or is empty.
+func (s *Store) Created() error {
+	exists, err := s.checkFormat()
+	if err == nil && !exists {
+		err = fmt.Errorf("the state folder %s does not exist or is empty: apply a plan first, or name the folder with "+
+			"--state-dir", s.dir)
+	}
+	return err
+}
+
 // Close flushes and closes the journals and releases the run lock if this store has it. The store must
 // not be used afterwards.
 func (s *Store) Close() error {
