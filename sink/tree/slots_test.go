@@ -44,11 +44,29 @@ func TestSlots(t *testing.T) {
 			"version",
 		"schema_version: 1\noverrides: {h: {vllm: {current: 1.3.0rc2, previous: 1.3.0}}}\n": "overrides.h.vllm has the " +
 			"previous version 1.3.0, which is not older",
+		"schema_version: 1\ndefaults:\n  ~: {current: \"0.24.0\"}\n": "line 3: a key is null, empty or no scalar",
+		"schema_version: 1\noverrides:\n  ? [h]\n  : {}\n":           "line 3: a key is null, empty or no scalar",
 		"tables: [": "not a valid",
 		"schema_version: 1\n---\ndefaults:\n  vllm: {current: \"0.24.0\"}\n": "several YAML documents",
 	} {
 		if _, err := ParseSlots([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestNextMetaRejectsAliases(t *testing.T) {
+	t.Parallel()
+	const head = "schema_version: 1\nruntime: {framework: VLLM, version: \"1\"}\n"
+	for text, want := range map[string]string{
+		head + "x: &x {a_perf: {status: complete}}\ntables: *x\n":            "m.yaml: line 4: it has an alias (*) or a merge (<<)",
+		head + "tables: {a_perf: &a {status: complete}, b_perf: {<<: *a}}\n": "m.yaml: line 3: it has an alias",
+		head + "tables: {~: {status: complete}}\n":                           "m.yaml: it is not a valid collection_meta.yaml: line 3: a key",
+	} {
+		rt := Runtime{Framework: "VLLM", Version: "1"}
+		out, err := NextMeta([]byte(text), "m.yaml", rt, Update{Table: "c_perf", Entry: TableMeta{Status: Complete}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q\n%s", text, err, want, out)
 		}
 	}
 }

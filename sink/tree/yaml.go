@@ -3,6 +3,7 @@ package tree
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 
@@ -11,8 +12,17 @@ import (
 
 // decodeOne reads a file of one YAML document. Of several the first alone would be
 // read, and the others would be gone once the file is written again. With known, keys
-// that dst does not have are errors.
+// that dst does not have are errors. A key that is null, empty or no scalar is an error,
+// because a map with keys of texts would drop its entry.
 func decodeOne(data []byte, dst any, known bool) error {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return err
+	}
+	if err := checkKeys(&doc); err != nil {
+		return err
+	}
+
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	d.KnownFields(known)
 	if err := d.Decode(dst); err != nil {
@@ -31,8 +41,38 @@ func decodeOne(data []byte, dst any, known bool) error {
 	return nil
 }
 
+// checkKeys returns an error for a key of a mapping in n that is no text, number or boolean.
+func checkKeys(n *yaml.Node) error {
+	for i, c := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && (c.Kind == yaml.MappingNode || c.Kind == yaml.SequenceNode ||
+			c.Kind == yaml.ScalarNode && (c.ShortTag() == "!!null" || c.Value == "")) {
+			return fmt.Errorf("line %d: a key is null, empty or no scalar; write a name before the colon", c.Line)
+		}
+		if err := checkKeys(c); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// checkAliases returns an error for an alias or a merge in n: a change of its content would change other places too.
+func checkAliases(n *yaml.Node) error {
+	if n.Kind == yaml.AliasNode || n.ShortTag() == "!!merge" {
+		return fmt.Errorf("line %d: it has an alias (*) or a merge (<<), which cannot be updated; write the content there",
+			n.Line)
+	}
+	for _, c := range n.Content {
+		if err := checkAliases(c); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
 // edited returns the text of a YAML file after change was applied to its root, which is a mapping or null. Comments
-// stay.
+// stay. Aliases and merges are errors.
 func edited(data []byte, change func(root *yaml.Node)) ([]byte, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
@@ -42,6 +82,10 @@ func edited(data []byte, change func(root *yaml.Node)) ([]byte, error) {
 	if len(doc.Content) == 0 { // the file has only comments
 		return edited(append(bytes.Clone(data), "\n{}\n"...), change)
 	}
+	if err := checkAliases(&doc); err != nil {
+		return nil, err
+	}
+
 	root := doc.Content[0]
 	root.Kind, root.Tag, root.Value = yaml.MappingNode, "!!map", ""
 	change(root)
