@@ -4,10 +4,8 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/template"
-	"unicode/utf8"
 
 	"aicplan/sink/base/textutil"
 )
@@ -35,13 +33,13 @@ func (r *Report) WriteText(w io.Writer) error {
 
 // ratioText is a table of the quantiles of all rows and of each group that changed.
 func (r *Comparison) ratioText() string {
-	lines := [][]string{{"B / A", "rows", "min", "p5", "p25", "p50", "p75", "p95", "max"}}
+	t := new(textutil.Table).Right("B / A", "rows", "min", "p5", "p25", "p50", "p75", "p95", "max")
 	line := func(name string, rows int, q Quantiles) {
-		cells := []string{textutil.VisibleLine(name), strconv.Itoa(rows)}
+		cells := []any{textutil.VisibleLine(name), rows}
 		for _, v := range []float64{q.Min, q.P5, q.P25, q.P50, q.P75, q.P95, q.Max} {
 			cells = append(cells, fmt.Sprintf("%.3f", v))
 		}
-		lines = append(lines, cells)
+		t.Row(cells...)
 	}
 
 	line("all", len(r.ratios), *r.Ratio)
@@ -55,40 +53,15 @@ func (r *Comparison) ratioText() string {
 	}
 
 	var b strings.Builder
-	alignRight(&b, lines)
+	_ = t.Text(&b, "  ", ratioWidth) // strings.Builder returns no error
 	if unchanged > 0 {
 		fmt.Fprintf(&b, "  %s of %d unchanged\n", textutil.Counted(unchanged, "group"), len(r.Groups))
 	}
 	return b.String()
 }
 
-// longName is the longest name that leaves room for the figures in 80 columns.
-const longName = 22
-
-// alignRight writes cells in columns. A name that is too long, as those of
-// kernels are, has a line of its own above its figures.
-func alignRight(sb *strings.Builder, lines [][]string) {
-	width := make([]int, len(lines[0]))
-	for _, cells := range lines {
-		for i, c := range cells {
-			if n := utf8.RuneCountInString(c); i > 0 || n <= longName {
-				width[i] = max(width[i], n)
-			}
-		}
-	}
-
-	for _, cells := range lines {
-		if utf8.RuneCountInString(cells[0]) > longName {
-			fmt.Fprintf(sb, "  %s\n", cells[0])
-			cells = append([]string{""}, cells[1:]...)
-		}
-
-		for i, c := range cells {
-			fmt.Fprintf(sb, "  %*s", width[i], c)
-		}
-		sb.WriteByte('\n')
-	}
-}
+// ratioWidth is the width in columns above which the groups become a list, such as those of kernels with long names.
+const ratioWidth = 100
 
 func (r *Comparison) worstLines() []string {
 	var out []string
