@@ -2,7 +2,6 @@ package lint
 
 import (
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -151,12 +150,6 @@ func (l *linter) provenance(f *loaded, t *rules.Table) {
 	}
 }
 
-// repeated is the rows of one key, with the largest over the smallest of their values.
-type repeated struct {
-	rows  []int
-	ratio float64
-}
-
 func (l *linter) duplicates(f *loaded) {
 	ix := table.NewKeyIndex(f.names, table.KeyOptions{Missing: tree.Defaults})
 	ids, err := ix.Number(f.rec)
@@ -172,33 +165,15 @@ func (l *linter) duplicates(f *loaded) {
 	metric := f.table.Metrics()[0]
 	values, _ := table.Float64s(f.rec, metric)
 
-	var groups []repeated
-	for _, rows := range table.Groups(ids, ix.Len()) {
-		g := repeated{rows: rows, ratio: 1}
-		if values != nil {
-			lo, hi := math.Inf(1), 0.0
-			for _, r := range rows {
-				if v, ok := values.At(r); ok {
-					lo, hi = min(lo, v), max(hi, v)
-				}
-			}
-			if hi > lo {
-				g.ratio = hi / lo
-			}
-		}
-		groups = append(groups, g)
-	}
-
-	sort.SliceStable(groups, func(i, j int) bool { return groups[i].ratio > groups[j].ratio })
-
+	groups := rules.Repeats(table.Groups(ids, ix.Len()), values)
 	var rows []string
 	for _, g := range groups[:min(len(groups), maxRows)] {
-		rows = append(rows, fmt.Sprintf("%s: %d rows, max/min %.4g", f.describe(g.rows[0]), len(g.rows), g.ratio))
+		rows = append(rows, f.describe(g.Rows[0])+": "+g.Note)
 	}
 
 	l.add(f.finding("duplicates", surplus, fmt.Sprintf(
 		"%d of %d rows repeat the key of an earlier one (%d keys; max/min of their %s: median %.4g, worst %.4g)",
-		surplus, f.rec.NumRows(), len(groups), metric, groups[len(groups)/2].ratio, groups[0].ratio), rows...))
+		surplus, f.rec.NumRows(), len(groups), metric, groups[len(groups)/2].Ratio, groups[0].Ratio), rows...))
 }
 
 // opaque are labels that name no kernel.

@@ -4,7 +4,9 @@
 package rules
 
 import (
+	"cmp"
 	"embed"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -144,4 +146,41 @@ func number(v float64) string {
 // rank returns the value at a share of sorted values.
 func rank(sorted []float64, share float64) float64 {
 	return sorted[int(share*float64(len(sorted)-1))]
+}
+
+// Repeated is the rows of one key. Ratio is the largest over the smallest of their values, and Note has both; the
+// ratio is 1 if it is unknown.
+type Repeated struct {
+	Rows  []int
+	Ratio float64
+	Note  string
+}
+
+// Repeats describes groups of rows with equal keys, those whose values differ most first. metric may be nil.
+func Repeats(groups [][]int, metric *table.Col[float64]) []Repeated {
+	const shown = 4
+	var out []Repeated
+	for _, rows := range groups {
+		g := Repeated{Rows: rows, Ratio: 1, Note: strconv.Itoa(len(rows)) + " rows"}
+		if metric != nil {
+			lo, hi, values := math.Inf(1), math.Inf(-1), ""
+			for i, r := range rows {
+				v, _ := metric.At(r)
+				lo, hi = min(lo, v), max(hi, v)
+				if i < shown {
+					values += fmt.Sprintf(" %.6g", v)
+				}
+			}
+			if lo > 0 && !math.IsInf(hi, 0) {
+				g.Ratio = hi / lo
+				g.Note += fmt.Sprintf(", %s%s, max/min %.6g", metric.Name, values, g.Ratio)
+			}
+		}
+		out = append(out, g)
+	}
+
+	slices.SortStableFunc(out, func(a, b Repeated) int {
+		return cmp.Or(cmp.Compare(b.Ratio, a.Ratio), cmp.Compare(len(b.Rows), len(a.Rows)))
+	})
+	return out
 }

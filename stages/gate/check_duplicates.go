@@ -1,12 +1,11 @@
 package gate
 
 import (
-	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
+	"aicplan/sink/rules"
 	"aicplan/sink/table"
 	"aicplan/stages/dedupe"
 )
@@ -37,28 +36,14 @@ func (c *duplicates) run(s *subject) finding {
 
 	out := finding{limit: fmt.Sprintf("at most %d", c.Max), total: s.rows()}
 	nameless := s.nameless(key, &out.left)
-	metric := s.metric()
-	lat, latErr := numbers(s.rec, metric)
-	type group struct {
-		rows  []int
-		ratio float64
-	}
-
 	surplus := 0
-	var groups []group
+	var all [][]int
 	for _, rows := range table.Groups(ids, ix.Len()) {
 		rows = slices.DeleteFunc(rows, func(r int) bool { return nameless[r] })
-		if len(rows) < 2 {
-			continue
+		if len(rows) > 1 {
+			surplus += len(rows) - 1
+			all = append(all, rows)
 		}
-
-		surplus += len(rows) - 1
-		g := group{rows: rows, ratio: math.NaN()}
-		if latErr == nil {
-			g.ratio = spread(lat, rows)
-		}
-
-		groups = append(groups, g)
 	}
 
 	judged := s.rows() - out.left.count()
@@ -72,31 +57,14 @@ func (c *duplicates) run(s *subject) finding {
 		return out
 	}
 
-	slices.SortStableFunc(groups, func(a, b group) int {
-		return cmp.Or(cmp.Compare(b.ratio, a.ratio), cmp.Compare(len(b.rows), len(a.rows)))
-	})
-
 	out.message = fmt.Sprintf("%d of %d rows repeat the key of an earlier row (%d keys; key: %s)", surplus, judged,
-		len(groups), strings.Join(key, ", "))
-	for _, g := range groups[:min(len(groups), maxRows)] {
-		text := fmt.Sprintf("%s: %d rows", table.Describe(s.rec, g.rows[0], key), len(g.rows))
-		if !math.IsNaN(g.ratio) {
-			var vals []string
-			for _, r := range g.rows[:min(len(g.rows), 4)] {
-				vals = append(vals, number(lat.Values[r]))
-			}
-			text += fmt.Sprintf(", %s %s, max/min %s", metric, strings.Join(vals, " "), number(g.ratio))
-		}
-
-		out.rows = append(out.rows, text)
+		len(all), strings.Join(key, ", "))
+	metric, _ := numbers(s.rec, s.metric()) // nil if there is none
+	for _, g := range rules.Repeats(all, metric)[:min(len(all), maxRows)] {
+		out.rows = append(out.rows, table.Describe(s.rec, g.Rows[0], key)+": "+g.Note)
 	}
 
 	out.fix = "put a dedupe stage before this gate, or find out why the cases were collected twice"
-	all := make([][]int, len(groups))
-	for i, g := range groups {
-		all[i] = g.rows
-	}
-
 	if names := s.distinguishing(all, key); len(names) > 0 {
 		out.fix = fmt.Sprintf(
 			"the rows of a key are different cases, which differ in %s, and the key lacks that: collect one of its values, or "+
@@ -153,16 +121,4 @@ func (s *subject) nameless(key []string, left *leftover) []bool {
 	}
 
 	return out
-}
-
-func spread(col *table.Col[float64], rows []int) float64 {
-	lo, hi := math.Inf(1), math.Inf(-1)
-	for _, r := range rows {
-		lo, hi = min(lo, col.Values[r]), max(hi, col.Values[r])
-	}
-
-	if !(lo > 0) || math.IsInf(hi, 0) {
-		return math.NaN()
-	}
-	return hi / lo
 }
