@@ -9,10 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/apache/arrow/go/v17/arrow"
-
 	"aicplan/sink/base/textutil"
-	"aicplan/sink/table"
 	"aicplan/stages/report/model"
 )
 
@@ -24,16 +21,16 @@ type rowsData struct {
 }
 
 type packedTable struct {
-	Rows int          `json:"rows"`
-	Cols []packedCols `json:"cols"`
+	Rows int            `json:"rows"`
+	Cols []packedColumn `json:"cols"`
 }
 
-// packedCols holds numbers as they are, words as indices.
-type packedCols struct {
-	Name  string   `json:"name"`
-	Words []string `json:"words,omitempty"`
-	Time  bool     `json:"time,omitempty"` // seconds since 1970
-	V     []number `json:"v"`
+// packedColumn has a value for each row: numbers, or texts.
+type packedColumn struct {
+	Name string `json:"name"`
+	Text bool   `json:"text,omitempty"`
+	Time bool   `json:"time,omitempty"` // seconds since 1970
+	V    any    `json:"v"`              // []number or []string
 }
 
 // number is written in the shortest way that keeps six significant digits;
@@ -84,23 +81,29 @@ func embedRows(t *model.Table, most int) (*rowsData, error) {
 	}
 
 	for _, name := range names {
-		if name == "started_at" && t.Facets.Started != nil {
-			c := derived(name, t.Facets.Started, 1)
-			for i, v := range c.V {
-				c.V[i] = number(math.Floor(float64(v)))
+		switch col := model.ParamOf(rec, name); {
+		case name == "started_at" && t.Facets.Started != nil:
+			seconds := make([]float64, len(t.Facets.Started))
+			for i, v := range t.Facets.Started {
+				seconds[i] = math.Floor(v)
 			}
-			c.Time = true
-			p.Cols = append(p.Cols, c)
-		} else if c, ok := packColumn(rec, name); ok {
-			p.Cols = append(p.Cols, c)
+			p.Cols = append(p.Cols, packedColumn{Name: name, Time: true, V: numbers(seconds, 1)})
+		case col.Value != nil:
+			p.Cols = append(p.Cols, packedColumn{Name: name, V: numbers(col.Value, 1)})
+		case slices.ContainsFunc(col.Text, func(v string) bool { return v != "" }):
+			texts := make([]string, len(col.Text))
+			for i, v := range col.Text {
+				texts[i] = textutil.VisibleLine(v)
+			}
+			p.Cols = append(p.Cols, packedColumn{Name: name, Text: true, V: texts})
 		}
 
 		if name == t.Facets.Metric.Name {
 			if t.Facets.Light != nil {
-				p.Cols = append(p.Cols, derived("speed_of_light_%", t.Facets.Light, 100))
+				p.Cols = append(p.Cols, packedColumn{Name: "speed_of_light_%", V: numbers(t.Facets.Light, 100)})
 			}
 			if t.Ratio != nil {
-				p.Cols = append(p.Cols, derived("ratio", t.Ratio, 1))
+				p.Cols = append(p.Cols, packedColumn{Name: "ratio", V: numbers(t.Ratio, 1)})
 			}
 		}
 	}
@@ -124,58 +127,10 @@ func embedRows(t *model.Table, most int) (*rowsData, error) {
 	return d, nil
 }
 
-func derived(name string, v []float64, times float64) packedCols {
-	c := packedCols{Name: name, V: make([]number, len(v))}
+func numbers(v []float64, times float64) []number {
+	out := make([]number, len(v))
 	for i, x := range v {
-		c.V[i] = number(x * times)
+		out[i] = number(x * times)
 	}
-	return c
-}
-
-// packColumn is false for columns that are not there or empty.
-func packColumn(rec arrow.Record, name string) (packedCols, bool) {
-	c := packedCols{Name: name}
-	at := table.Index(rec, name)
-	if at < 0 {
-		return c, false
-	}
-
-	switch rec.Column(at).DataType().ID() {
-	case arrow.STRING:
-		codes, words, err := table.Codes(rec, name)
-		if err != nil || len(words) == 0 || len(words) == 1 && words[0] == "" {
-			return c, false
-		}
-
-		for i, w := range words {
-			words[i] = textutil.VisibleLine(w)
-		}
-
-		c.Words, c.V = words, make([]number, len(codes))
-		for i, k := range codes {
-			c.V[i] = number(k)
-		}
-
-	case arrow.BOOL:
-		flags, err := table.Bools(rec, name)
-		if err != nil {
-			return c, false
-		}
-
-		c.Words, c.V = []string{"no", "yes"}, make([]number, len(flags.Values))
-		for i, v := range flags.Values {
-			switch {
-			case flags.Null(i):
-				c.V[i] = -1
-			case v:
-				c.V[i] = 1
-			}
-		}
-
-	default:
-		values := model.ParamOf(rec, name).Value
-		return derived(name, values, 1), values != nil
-	}
-
-	return c, true
+	return out
 }

@@ -228,7 +228,6 @@
     at(c, r) {
       const v = c.v[r];
       if (v === null) return null;
-      if (c.words) return v < 0 ? null : c.words[v];
       if (c.time) return new Date(v * 1000).toISOString().slice(0, 19).replace("T", " ");
       return v;
     }
@@ -239,13 +238,13 @@
       const ok = test(this.conds, (name) => {
         const c = d.cols.find((x) => x.name.toLowerCase() === name);
         return c && ((r) => this.at(c, r));
-      }, (r) => (this.name + " " + d.cols.filter((c) => c.words).map((c) => this.at(c, r)).join(" ")).toLowerCase());
+      }, (r) => (this.name + " " + d.cols.filter((c) => c.text).map((c) => c.v[r]).join(" ")).toLowerCase());
       let rows = [];
       for (let r = 0; r < d.rows; r++) if (!ok || ok(r)) rows.push(r);
       this.found = rows.length;
       if (this.sort) {
         const { c, dir } = this.sort, col = d.cols[c];
-        const key = col.words ? (r) => col.words[col.v[r]] ?? "" : (r) => col.v[r] ?? Infinity;
+        const key = (r) => col.v[r] ?? Infinity;
         rows.sort((a, b) => { const x = key(a), y = key(b); return (x < y ? -1 : x > y ? 1 : a - b) * dir; });
       }
       const t = el("table"), head = el("tr");
