@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"aicplan/cudaops/server"
 	"aicplan/sink/base/fileutil"
-	"aicplan/sink/base/proc"
 )
 
 // Options configure a run.
@@ -124,10 +123,7 @@ func Execute(ctx context.Context, s Server, o Options) *ServerRun {
 		return res
 	}
 
-	defer func() {
-		e.cleanup(res, setup, before)
-		setup.drain()
-	}()
+	defer e.cleanup(res, setup, before)
 
 	if res.Tries, err = e.healthy(ctx, setup); err != nil {
 		if errors.Is(err, errSetup) {
@@ -190,25 +186,10 @@ func (e *execution) files() error {
 	return nil
 }
 
-// A process is a running block.
-type process struct {
-	tree   *proc.Tree
-	output *os.File
-	copied chan struct{}
-}
-
-// drain copies the rest of the output of a block that has ended. It has a time limit, because a background
-// process may keep the output open.
-func (j *process) drain() {
-	_ = j.output.SetReadDeadline(time.Now().Add(time.Second)) // a pipe has deadlines
-	<-j.copied
-	j.output.Close()
-}
-
 // start starts a block in a shell. If setup is true, exported variables are saved to a file after each
 // command, because later blocks need them before the set-up ends, and the shell waits for the background
 // jobs, so that they are stopped with it.
-func (e *execution) start(b *Block, setup bool) (*process, error) {
+func (e *execution) start(b *Block, setup bool) (*server.Process, error) {
 	text := b.Text
 	if setup {
 		// Ignore errors, because the folder may be removed while a set-up is being stopped.
@@ -218,52 +199,40 @@ func (e *execution) start(b *Block, setup bool) (*process, error) {
 		text = "[ -f \"$AICPLAN_DOCS_ENV\" ] && . \"$AICPLAN_DOCS_ENV\"\n" + text
 	}
 
-	r, w, err := os.Pipe()
+	p, err := server.Start(server.Spec{Command: []string{"bash", "-c", text}, Dir: e.o.Dir,
+		Env: []string{"AICPLAN_DOCS_ENV=" + e.env}, Output: func(r io.Reader) { e.copy(b, r) }})
 	if err != nil {
-		return nil, err
-	}
-
-	cmd := exec.Command("bash", "-c", text)
-	cmd.Dir = e.o.Dir
-	cmd.Env = append(os.Environ(), "AICPLAN_DOCS_ENV="+e.env)
-	cmd.Stdout, cmd.Stderr = w, w
-	tree, err := proc.Start(cmd)
-	w.Close()
-	if err != nil {
-		r.Close()
 		return nil, fmt.Errorf("%s: %w", b.Place, err)
 	}
+	return p, nil
+}
 
-	j := &process{tree: tree, output: r, copied: make(chan struct{})}
-	go func() {
-		defer close(j.copied)
-		for lines := bufio.NewReader(r); ; {
-			line, err := lines.ReadString('\n')
-			if line != "" {
-				e.mu.Lock()
-				fmt.Fprintf(e.o.Out, "%s %s: %s\n", e.server.Name, b.Kind, strings.TrimSuffix(line, "\n"))
-				e.mu.Unlock()
-			}
-			if err != nil { // EOF, or the deadline of drain
-				return
-			}
+// copy writes the output of a block with a prefix before each line.
+func (e *execution) copy(b *Block, r io.Reader) {
+	for lines := bufio.NewReader(r); ; {
+		line, err := lines.ReadString('\n')
+		if line != "" {
+			e.mu.Lock()
+			fmt.Fprintf(e.o.Out, "%s %s: %s\n", e.server.Name, b.Kind, strings.TrimSuffix(line, "\n"))
+			e.mu.Unlock()
 		}
-	}()
-
-	return j, nil
+		if err != nil {
+			return
+		}
+	}
 }
 
 // failed returns how the block ended if it ended with an error, else "".
-func (j *process) failed() string {
-	if how := j.tree.Exit(); j.tree.Code() != 0 {
-		return how
+func failed(p *server.Process) string {
+	if p.Code() == 0 {
+		return ""
 	}
-	return ""
+	return p.Exit()
 }
 
 // once runs a block until it ends, kills its background processes and returns its exit code.
 func (e *execution) once(ctx context.Context, b *Block, limit time.Duration) (code int, err error) {
-	j, err := e.start(b, false)
+	p, err := e.start(b, false)
 	if err != nil {
 		return -1, err
 	}
@@ -276,32 +245,30 @@ func (e *execution) once(ctx context.Context, b *Block, limit time.Duration) (co
 	}
 
 	select {
-	case <-j.tree.Done():
+	case <-p.Done():
 	case <-ctx.Done():
 		err = fmt.Errorf("%s: interrupted", b.Place)
 	case <-late:
 		err = fmt.Errorf("%s: it did not end within %v", b.Place, limit)
 	}
 
-	code = j.tree.Code()
-	j.tree.Kill()
-	<-j.tree.Done()
-	j.drain()
+	code = p.Code()
+	p.Stop(syscall.SIGKILL, 0)
 	if err == nil && code < 0 {
-		err = fmt.Errorf("%s: %s", b.Place, j.tree.Exit())
+		err = fmt.Errorf("%s: %s", b.Place, p.Exit())
 	}
 
 	return code, err
 }
 
 // healthy repeats the health check until it passes, and returns the number of tries.
-func (e *execution) healthy(ctx context.Context, setup *process) (tries int, err error) {
+func (e *execution) healthy(ctx context.Context, setup *server.Process) (tries int, err error) {
 	begin := time.Now()
 	b := e.server.Health
 	last := ""
 
 	for {
-		if how := setup.failed(); how != "" {
+		if how := failed(setup); how != "" {
 			return tries, fmt.Errorf("%w (%s): %s", errSetup, e.server.Setup.Place, how)
 		}
 
@@ -315,8 +282,8 @@ func (e *execution) healthy(ctx context.Context, setup *process) (tries int, err
 		stop := make(chan struct{})
 		go func() { // a failed set-up cancels the health check
 			select {
-			case <-setup.tree.Done():
-				if setup.failed() != "" {
+			case <-setup.Done():
+				if failed(setup) != "" {
 					cancel()
 				}
 			case <-stop:
@@ -350,13 +317,13 @@ func (e *execution) healthy(ctx context.Context, setup *process) (tries int, err
 const patience = 5 * time.Second
 
 // cleanup stops the processes and containers that the blocks started.
-func (e *execution) cleanup(res *ServerRun, setup *process, before seen) {
-	for _, pid := range setup.tree.Members() {
+func (e *execution) cleanup(res *ServerRun, setup *server.Process, before seen) {
+	for _, pid := range setup.Members() {
 		res.Cleanup = append(res.Cleanup, fmt.Sprintf("process %d", pid))
 	}
 
 	var err error
-	if left := setup.tree.Stop(syscall.SIGTERM, patience).Left; len(left) > 0 {
+	if left := setup.Stop(syscall.SIGTERM, patience).Left; len(left) > 0 {
 		err = fmt.Errorf("processes %v could not be stopped", left)
 	}
 

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"cmp"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -20,7 +18,8 @@ type Spec struct {
 	Command []string
 	Env     []string // "NAME=value", added to this process's environment
 	Dir     string   // "" means this process's directory
-	Log     *Log     // receives stdout and stderr
+	// Output reads stdout and stderr until an error. Nil discards them.
+	Output func(io.Reader)
 }
 
 // Process is a running server. Its methods are safe for concurrent use.
@@ -34,7 +33,7 @@ type Process struct {
 func Start(spec Spec) (*Process, error) {
 	path, err := exec.LookPath(spec.Command[0])
 	if err != nil {
-		return nil, fmt.Errorf("the server's command: %w", err)
+		return nil, err
 	}
 
 	r, w, err := os.Pipe()
@@ -59,13 +58,16 @@ func Start(spec Spec) (*Process, error) {
 	_ = w.Close() // the server has inherited a copy
 	if err != nil {
 		_ = r.Close()
-		return nil, fmt.Errorf("the server's command: %w", err)
+		return nil, err
 	}
 
 	p := &Process{Tree: tree, output: r, read: make(chan struct{})}
 	go func() {
 		defer close(p.read)
-		_, _ = io.Copy(cmp.Or(spec.Log, NewLog(nil)), r) // until EOF or the deadline in Stop
+		if spec.Output != nil {
+			spec.Output(r)
+		}
+		_, _ = io.Copy(io.Discard, r) // until EOF or the deadline in Stop
 	}()
 
 	return p, nil

@@ -1,9 +1,11 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -116,7 +118,7 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 		return drop(worker.ClassResourceIssue, err)
 	}
 
-	spec := server.Spec{Log: h.log}
+	spec := server.Spec{Output: func(r io.Reader) { _, _ = io.Copy(h.log, r) }} // until the end of the output
 	if spec.Command, err = server.ExpandAll(command, s.values); err != nil {
 		return drop(worker.ClassUnsupportedConfig, err)
 	}
@@ -138,7 +140,7 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 	fmt.Fprintf(h.log, "--- aicplan starts: %s\n", strings.Join(spec.Command, " "))
 
 	if s.Process, err = server.Start(spec); err != nil {
-		return drop(worker.ClassUnsupportedConfig, err)
+		return drop(worker.ClassUnsupportedConfig, fmt.Errorf("the server's command: %w", err))
 	}
 
 	h.out.Log("info", "server of %s: process %d at %s", a.about(), s.Pid(), s.base)
@@ -307,17 +309,7 @@ func (h *Host) stop(s *running) {
 	s.folder.Remove()
 }
 
-func listed(list []string) string {
-	if len(list) == 0 {
-		return "none but itself"
-	}
-
-	const most = 5
-	if len(list) > most {
-		return strings.Join(list[:most], "; ") + fmt.Sprintf("; and %d more", len(list)-most)
-	}
-	return strings.Join(list, "; ")
-}
+func listed(list []string) string { return cmp.Or(textutil.First(list, 5, "; "), "none but itself") }
 
 // visibleDevices is the environment variable that limits a process to some GPUs.
 const visibleDevices = "CUDA_VISIBLE_DEVICES"
