@@ -32,10 +32,9 @@ runtime "vllm" {
     within = "30s"
   }
   profiler {
-    start     = "/start_profile"
-    stop      = "/stop_profile"
-    stop_body = "{}"
-    nsys      = ["nsys", "profile", "-o", "{trace_dir}/nsys", "--trace=cuda,nvtx"]
+    start = "/start_profile"
+    stop  = "/stop_profile"
+    nsys  = ["nsys", "profile", "-o", "{trace_dir}/nsys", "--trace=cuda,nvtx"]
   }
 }
 

@@ -19,10 +19,9 @@ import (
 // Profiler controls a server's own profiler, which is started and stopped by HTTP requests and writes one
 // trace per rank into a folder.
 type Profiler struct {
-	// Start and Stop are URLs for POST requests. StartBody and StopBody are their JSON bodies; nil means no
-	// body.
-	Start, Stop         string
-	StartBody, StopBody []byte
+	// Start and Stop are URLs for POST requests. StartBody is the JSON body of the former; nil means no body.
+	Start, Stop string
+	StartBody   []byte
 
 	// Dir is the folder of the traces.
 	Dir string
@@ -45,7 +44,7 @@ func (p *Profiler) Begin(ctx context.Context) error {
 func (p *Profiler) End(ctx context.Context, before []string, want int) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Within)
 	defer cancel()
-	if err := p.post(ctx, p.Stop, p.StopBody); err != nil {
+	if err := p.post(ctx, p.Stop, nil); err != nil {
 		return nil, err
 	}
 

@@ -69,10 +69,10 @@ type stop struct {
 
 // profiler configures how the server records traces.
 type profiler struct {
-	Args                []string
-	Env                 map[string]string
-	Start, Stop         string // URL paths for POST requests
-	StartBody, StopBody json.RawMessage
+	Args        []string
+	Env         map[string]string
+	Start, Stop string // URL paths for POST requests
+	StartBody   json.RawMessage
 
 	// Nsys is prepended to the command of a server under nsys, NsysArgs is appended.
 	Nsys, NsysArgs []string
@@ -139,7 +139,6 @@ func (o *settings) declare() []worker.Option {
 			{Name: "start", Into: &o.Profiler.Start, Default: "/start_profile", Doc: "the page that starts the profiler"},
 			{Name: "stop", Into: &o.Profiler.Stop, Default: "/stop_profile", Doc: "the page that stops it"},
 			{Name: "start_body", Into: &o.Profiler.StartBody, Doc: "the object that is posted to start"},
-			{Name: "stop_body", Into: &o.Profiler.StopBody, Doc: "the object that is posted to stop"},
 			{Name: "nsys", Into: &o.Profiler.Nsys,
 				DefaultDoc: "nsys profile of CUDA and NVTX, with nsys_args or nsys_body between cudaProfilerStart and Stop",
 				Doc:        "what stands before the command of a server that nsys watches"},
@@ -222,7 +221,7 @@ func (o *settings) texts() []string {
 
 	if p := o.Profiler; o.profiled {
 		out = slices.Concat(out, p.Args, p.Nsys, p.NsysArgs,
-			[]string{string(p.StartBody), string(p.StopBody), string(p.NsysBody)})
+			[]string{string(p.StartBody), string(p.NsysBody)})
 		for _, v := range p.Env {
 			out = append(out, v)
 		}

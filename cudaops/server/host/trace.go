@@ -90,7 +90,7 @@ func (h *Host) torch(ctx context.Context, t *tracing) error {
 		return errors.New("the runtime has no profiler block that states how its server records traces")
 	}
 
-	prof, err := h.profiler(h.current, t, p.StartBody, p.StopBody)
+	prof, err := h.profiler(h.current, t, p.StartBody)
 	if err != nil {
 		return err
 	}
@@ -220,9 +220,8 @@ func (h *Host) read(ctx context.Context, files []string, t *tracing) error {
 	}
 
 	t.note = trace.Align(compared)
-	for rank, f := range t.ranks {
+	for _, f := range t.ranks {
 		f.WaitNs = f.result.WaitNs
-		t.ranks[rank] = f
 	}
 
 	if want := max(t.gpus, 1); len(t.ranks) < want {
@@ -346,28 +345,21 @@ func (h *Host) attach(t *tracing, file, name string) error {
 	switch filepath.Ext(name) {
 	case ".gz":
 		media = "application/gzip"
-	case ".nsys-rep", ".qdstrm":
+	case ".nsys-rep":
 		media = "application/octet-stream"
 	}
 
 	return load.Attach(h.init, h.out, t.Seq, worker.Attachment{Name: name, MediaType: media}, from)
 }
 
-// profiler returns the profiler of a server, with the bodies of its requests.
-func (h *Host) profiler(s *running, t *tracing, start, stop []byte) (prof *server.Profiler, err error) {
+// profiler returns the profiler of a server. body is that of the request that starts it, or nil.
+func (h *Host) profiler(s *running, t *tracing, body []byte) (*server.Profiler, error) {
 	p := &h.options.Profiler
-	prof = &server.Profiler{Start: s.base + p.Start, Stop: s.base + p.Stop, Dir: s.traces, Within: t.within, Poll: h.poll}
-	if prof.StartBody, err = body(start, s); err == nil {
-		prof.StopBody, err = body(stop, s)
+	prof := &server.Profiler{Start: s.base + p.Start, Stop: s.base + p.Stop, Dir: s.traces, Within: t.within, Poll: h.poll}
+	if len(body) == 0 || string(body) == "null" {
+		return prof, nil
 	}
+	text, err := server.Expand(string(body), s.values)
+	prof.StartBody = []byte(text)
 	return prof, err
-}
-
-// body returns the expanded body of a profiler request, or nil for none.
-func body(of []byte, s *running) ([]byte, error) {
-	if len(of) == 0 || string(of) == "null" {
-		return nil, nil
-	}
-	text, err := server.Expand(string(of), s.values)
-	return []byte(text), err
 }
