@@ -30,7 +30,6 @@ locals {
 runtime "cpu" {
   kind      = "cpu"
   framework = "CPU"
-  blas      = "auto" # OpenBLAS or BLIS if one is installed, else gonum; rows name it
 }
 
 # The tables of GPU kernels do not fit these rows: a table of each kind is declared.

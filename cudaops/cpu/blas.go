@@ -9,63 +9,38 @@ import (
 	"aicplan/cudaops/dl"
 )
 
-// blasLibraries are the BLAS libraries whose interface is known here, best first. The last one comes with
-// numpy. The reference implementation is not among them, because it is slower than gonum.
-var blasLibraries = dl.Spec{
-	Name:     "BLAS",
-	Sonames:  []string{"libopenblas.so.0", "libblis.so.4", "libscipy_openblas*.so"},
+// openBLAS describes the library. The last name is that of the copy of numpy.
+var openBLAS = dl.Spec{
+	Name:     "OpenBLAS",
+	Sonames:  []string{"libopenblas.so.0", "libscipy_openblas*.so"},
 	Packages: []string{"numpy.libs"},
-	Hint:     "install OpenBLAS or BLIS, or name its folder in AICPLAN_LIBRARY_PATH",
 }
 
-// blas is a BLAS library that was loaded at run time. Its functions use the calling thread only.
+// blas is an OpenBLAS that was loaded at run time. Its functions use the calling thread only.
 type blas struct {
-	name    string // openblas or blis
 	version string // such as 0.3.21
 	about   string // the library's own description, which contains the kernels it selected
 	sgemm   uintptr
 	dgemm   uintptr
 }
 
-// systemBLAS loads the first BLAS library of this machine. The error describes what was found.
+// systemBLAS loads the OpenBLAS of this machine and checks its products. The error describes what was found.
 var systemBLAS = sync.OnceValues(func() (*blas, error) {
-	lib, err := dl.Open(blasLibraries)
+	lib, err := dl.Open(openBLAS)
 	if err != nil {
 		return nil, err
 	}
-	return newBLAS(lib)
-})
 
-// newBLAS binds the functions of a library and checks its products.
-func newBLAS(lib *dl.Library) (*blas, error) {
 	b, err := bindBLAS(lib)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = b.check()
 	}
-	if err := b.check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", lib.Path, err)
-	}
-	return b, nil
-}
+	return b, err
+})
 
 // bindBLAS looks up the functions of a library. Copies of OpenBLAS that come with Python packages have a
 // prefix and, if their integers have 64 bits, a suffix.
 func bindBLAS(lib *dl.Library) (*blas, error) {
-	if lib.Has("bli_info_get_version_str") {
-		b := &blas{name: "blis"}
-		var version, threads uintptr
-		err := lib.Bind(map[string]*uintptr{"sgemm_": &b.sgemm, "dgemm_": &b.dgemm,
-			"bli_info_get_version_str": &version, "bli_thread_set_num_threads": &threads})
-		if err != nil {
-			return nil, err
-		}
-
-		b.version = dl.GoString(dl.CallPointer(version))
-		b.about = "BLIS " + b.version
-		dl.Call(threads, 1)
-		return b, nil
-	}
-
 	names := [][4]string{
 		{"sgemm_", "dgemm_", "openblas_get_config", "openblas_set_num_threads"},
 		{"scipy_sgemm_64_", "scipy_dgemm_64_", "scipy_openblas_get_config64_", "scipy_openblas_set_num_threads64_"},
@@ -76,7 +51,7 @@ func bindBLAS(lib *dl.Library) (*blas, error) {
 			continue
 		}
 
-		b := &blas{name: "openblas"}
+		b := new(blas)
 		var config, threads uintptr
 		err := lib.Bind(map[string]*uintptr{n[0]: &b.sgemm, n[1]: &b.dgemm, n[2]: &config, n[3]: &threads})
 		if err != nil {
@@ -91,7 +66,7 @@ func bindBLAS(lib *dl.Library) (*blas, error) {
 		return b, nil
 	}
 
-	return nil, fmt.Errorf("%s is neither OpenBLAS nor BLIS", lib.Path)
+	return nil, fmt.Errorf("%s is no OpenBLAS", lib.Path)
 }
 
 // check compares a product of each type with one that is computed here. Builds of BLAS libraries that do
@@ -141,9 +116,9 @@ func (b *blas) routine(name string) routine {
 	case b == nil:
 		return routine{source: "gonum." + name}
 	case name == "Sgemm":
-		return routine{b.name + "." + name, b.sgemm}
+		return routine{"openblas." + name, b.sgemm}
 	}
-	return routine{b.name + "." + name, b.dgemm}
+	return routine{"openblas." + name, b.dgemm}
 }
 
 // part returns the work of one thread of y = x W^T, with x of m x k and W of n x k, all by rows. It computes

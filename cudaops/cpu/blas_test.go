@@ -59,37 +59,27 @@ func TestInstalledBLASMultipliesOnAnyNumberOfThreads(t *testing.T) {
 }
 
 func TestRowsNameTheBLAS(t *testing.T) {
+	installedBLAS(t)
+	h := newHost(t, nil)
+	hello, err := h.Hello(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+
 	shape := worker.Case{Op: "gemm", Params: json.RawMessage(`{"gemm_dtype":"float32","m":32,"n":16,"k":8}`)}
-	for _, option := range []string{"gonum", "installed"} {
-		if option == "installed" {
-			installedBLAS(t)
-		}
-
-		h := newHost(t, map[string]any{"blas": option})
-		hello, err := h.Hello(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows, err := h.Run(t.Context(), shape)
-		if err != nil {
-			t.Fatal(err)
-		}
-
-		source := rows[0]["kernel_source"].(string)
-		library, _, _ := strings.Cut(source, ".")
-		if (library == "gonum") != (option == "gonum") || !strings.HasSuffix(source, ".Sgemm") {
-			t.Errorf("blas = %q: kernel_source is %q", option, source)
-		}
-		if !strings.HasPrefix(hello.Version, library+"-") || hello.Env["blas"] == "" {
-			t.Errorf("blas = %q: version %q, blas %q", option, hello.Version, hello.Env["blas"])
-		}
+	rows, err := h.Run(t.Context(), shape)
+	if err != nil || rows[0]["kernel_source"] != "openblas.Sgemm" {
+		t.Errorf("%v, %v", rows, err)
+	}
+	if !strings.HasPrefix(hello.Version, "openblas-") || !strings.HasPrefix(hello.Env["blas"], "OpenBLAS ") {
+		t.Errorf("version %q, blas %q", hello.Version, hello.Env["blas"])
 	}
 }
 
 // TestWrongProductsAreDetected uses a library that leaves the result as it is.
 func TestWrongProductsAreDetected(t *testing.T) {
 	idle := purego.NewCallback(func() uintptr { return 0 })
-	err := (&blas{name: "idle", sgemm: idle, dgemm: idle}).check()
+	err := (&blas{sgemm: idle, dgemm: idle}).check()
 	if err == nil || !strings.Contains(err.Error(), "of a product is 0 in float64 and 0 in float32 and should be") {
 		t.Errorf("the check returned %v", err)
 	}

@@ -114,7 +114,7 @@ func TestMemoryAgreesWithNaiveReference(t *testing.T) {
 }
 
 func TestRows(t *testing.T) {
-	h := newHost(t, map[string]any{"blas": "gonum"})
+	h := newHost(t, map[string]any{"synthetic": true})
 	for _, c := range []struct{ op, params, source, rate string }{
 		{"gemm", `{"gemm_dtype":"float32","m":32,"n":16,"k":8}`, "gonum.Sgemm", "gflop_per_s"},
 		{"gemm", `{"gemm_dtype":"float64","m":32,"n":16,"k":8}`, "gonum.Dgemm", "gflop_per_s"},

@@ -1,4 +1,4 @@
-// Package cpu measures ops on the machine's CPU: matrix products ("gemm") with OpenBLAS or BLIS if one is
+// Package cpu measures ops on the machine's CPU: matrix products ("gemm") with OpenBLAS if it is
 // installed, else with gonum, and streaming memory kernels ("memory"). The runtime option synthetic adds a
 // deterministic op for tests of the engine.
 package cpu
@@ -87,9 +87,8 @@ type host struct {
 	init      worker.Init
 	ops       map[string]opener
 	synthetic bool
-	library   string // option blas
-	openCases *int   // option window
-	invalid   error  // of the options
+	openCases *int  // option window
+	invalid   error // of the options
 	env       env
 }
 
@@ -100,15 +99,6 @@ func (h *host) declare() []worker.Option {
 	return []worker.Option{
 		{Name: "synthetic", Into: &h.synthetic, Default: false, NotInKey: true,
 			Doc: "adds an op `synthetic` that measures nothing and takes its latency from the case"},
-		{
-			Name:     "blas",
-			Into:     &h.library,
-			Default:  "auto",
-			NotInKey: true,
-			OneOf:    []string{"auto", "gonum", "installed"},
-			Doc: "library of matrix products: `auto` takes OpenBLAS or BLIS if it is installed and else gonum, " +
-				"`installed` fails without one; with `synthetic` always gonum",
-		},
 		{Name: "window", Into: &h.openCases, Min: 1, Max: 4096, NotInKey: true,
 			DefaultDoc: fmt.Sprintf("%d, or 1 with `synthetic`", window),
 			Doc:        "cases that a worker measures in turn"},
@@ -117,14 +107,18 @@ func (h *host) declare() []worker.Option {
 
 func (h *host) about(context.Context) (worker.Hello, error) {
 	version, err := gonumVersion()
-	if err := cmp.Or(h.invalid, h.reset(h.init), h.loadBLAS(), err); err != nil {
+	if err := cmp.Or(h.invalid, h.reset(h.init), err); err != nil {
 		return worker.Hello{}, worker.Failed(worker.ClassCollectorBug, "%v", err)
+	}
+
+	if !h.synthetic {
+		h.env.blas, _ = systemBLAS() // gonum without one
 	}
 
 	// The version names the library, because it is not a version of aicplan.
 	name, products := "gonum-"+version, "gonum "+version
 	if b := h.env.blas; b != nil {
-		name, products = b.name+"-"+b.version, b.about
+		name, products = "openblas-"+b.version, b.about
 	}
 
 	hello := worker.Hello{
@@ -148,21 +142,6 @@ func (h *host) about(context.Context) (worker.Hello, error) {
 	}
 
 	return hello, nil
-}
-
-// loadBLAS loads the library of matrix products that the option blas selects. A library that is not needed
-// is not loaded.
-func (h *host) loadBLAS() error {
-	if h.invalid != nil || h.synthetic || h.library == "gonum" {
-		return nil
-	}
-
-	b, err := systemBLAS()
-	if err != nil && h.library == "installed" {
-		return err
-	}
-	h.env.blas = b
-	return nil
 }
 
 // window returns the number of cases that the worker has open at the same time.
