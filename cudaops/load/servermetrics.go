@@ -148,6 +148,9 @@ func (w *serverPages) take(url string, status int, body []byte, known bool) bool
 	if status != http.StatusOK || err != nil && len(found) == 0 {
 		if known {
 			w.result.Errors[url], w.lost[url] = fmt.Sprintf("status %d, %d metrics", status, len(found)), true
+			if status == 0 {
+				w.result.Errors[url] = fmt.Sprintf("no page within %v and %d MiB", probeTimeout, maxMetrics>>20)
+			}
 		}
 		return false
 	}

@@ -93,6 +93,7 @@ func TestIncompleteServerPages(t *testing.T) {
 		{"first is NaN", page("NaN"), page("1010"), nil, nil},
 		{"first is cut", before + "vllm:prefix_cache_hits_total{\n", page("1010"), 10.0, nil},
 		{"last is missing", page("1000"), "", nil, nil},
+		{"last is too long", page("1000"), strings.Repeat("#\n", 9<<20), nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var pages atomic.Int64
