@@ -46,9 +46,12 @@ func TestLimitsOfOptions(t *testing.T) {
 		"image_width is 9000; it must be from 1 to 8192":              func(s *Settings) { s.ImageWidth = 9000 },
 		"arrival_smoothness is 0; it must be above 0":                 func(s *Settings) { s.Smoothness = 0 },
 		`arrival is "uniform"; it must be one of constant, poisson`:   func(s *Settings) { s.Arrival = "uniform" },
-		"slice and server_metrics are 0 or seconds from 0.001":        func(s *Settings) { s.Slice = 1e-10 },
-		"slice and server_metrics are 0 or seconds":                   func(s *Settings) { s.ServerMetrics = 1e-10 },
-		"model is not set; it is the name by which the server knows":  func(s *Settings) { s.Model = "" },
+		"concurrency is 8, and only 6 requests can be open": func(s *Settings) {
+			s.Concurrency, s.Requests, s.Sessions = 8, 6, 7
+		},
+		"slice and server_metrics are 0 or seconds from 0.001":       func(s *Settings) { s.Slice = 1e-10 },
+		"slice and server_metrics are 0 or seconds":                  func(s *Settings) { s.ServerMetrics = 1e-10 },
+		"model is not set; it is the name by which the server knows": func(s *Settings) { s.Model = "" },
 	} {
 		s := quick()
 		change(&s)

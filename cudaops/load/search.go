@@ -2,7 +2,6 @@ package load
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,7 +70,7 @@ func (s *Search) check() error {
 // of returns the search for a load. It returns an error if the load cannot show that a value is too high.
 func (s *Search) of(load *Settings) (*Search, error) {
 	out := *s
-	open := cmp.Or(min(load.Requests, load.Sessions), max(load.Requests, load.Sessions))
+	open := load.open()
 	_, waits := load.SLO["effective_latency"]
 	for name := range s.SLO {
 		waits = waits || strings.HasPrefix(name, "effective_latency")

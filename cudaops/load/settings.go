@@ -5,6 +5,7 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -326,6 +327,10 @@ func (s *Settings) Settle() error {
 		return fmt.Errorf("batch is %d; requests (%d) and warmup_requests (%d) must be multiples of it", s.Batch,
 			s.Requests, s.WarmupRequests)
 
+	case s.RequestRate == 0 && s.Trace == "" && s.open() > 0 && s.Concurrency > s.open():
+		return fmt.Errorf("concurrency is %d, and only %d requests can be open; give the load more requests", s.Concurrency,
+			s.open())
+
 	case s.PrefillConcurrency > 0 && !s.Streaming:
 		return errors.New("prefill_concurrency needs streaming = true: without a stream, the end of the prefill is unknown")
 
@@ -378,6 +383,11 @@ func (s *Settings) Settle() error {
 
 	_, err := s.Target()
 	return err
+}
+
+// open returns how many requests can be open at once if concurrency has no limit, or 0 if that is unlimited.
+func (s *Settings) open() int {
+	return cmp.Or(min(s.Requests, s.Sessions), max(s.Requests, s.Sessions))
 }
 
 // secretHeader reports whether the header usually carries a secret, which must not be in a plan.
