@@ -90,43 +90,11 @@ func (a *assertion) bind(text string, ctx *hcl.EvalContext) (diags hcl.Diagnosti
 		return diags
 	}
 
-	unknown := cty.UnknownVal(cty.Number)
-	vars, _ := a.variables(func(string) (cty.Value, error) { return unknown, nil },
-		func(string, string) (cty.Value, error) { return unknown, nil })
-	return tried(a.Condition, ctx, vars)
-}
-
-// variables returns the variables of the condition: the aggregate of the data by count, and those of columns by
-// of.
-func (a *assertion) variables(count func(string) (cty.Value, error),
-	of func(aggregate, column string) (cty.Value, error)) (map[string]cty.Value, error) {
-	vars := map[string]cty.Value{}
-	columns := map[string]map[string]cty.Value{}
-	for _, t := range a.Condition.Variables() {
-		root := t.RootName()
-		name, ok := columnOf(t)
-		switch {
-		case root == rowCount:
-			v, err := count(root)
-			if err != nil {
-				return nil, err
-			}
-			vars[root] = v
-
-		case ok && slices.Contains(columnAggregates, root):
-			v, err := of(root, name)
-			if err != nil {
-				return nil, err
-			}
-
-			if columns[root] == nil {
-				columns[root] = map[string]cty.Value{}
-			}
-			columns[root][name] = v
-			vars[root] = cty.ObjectVal(columns[root])
-		}
+	vars := map[string]cty.Value{rowCount: cty.UnknownVal(cty.Number)}
+	for _, name := range columnAggregates {
+		vars[name] = cty.UnknownVal(cty.Map(cty.Number))
 	}
-	return vars, nil
+	return tried(a.Condition, ctx, vars)
 }
 
 // tried evaluates a condition with unknown variables, so that expressions that can never be a condition are found
@@ -201,27 +169,36 @@ func (a *assertion) run(s *subject) finding {
 		return exact(v)
 	}
 
-	vars, err := a.variables(
-		func(name string) (cty.Value, error) { return use(name, float64(s.rows())), nil },
-		func(aggregate, name string) (cty.Value, error) {
-			v, left, err := s.aggregate(aggregate, name)
+	ctx := a.ctx.NewChild()
+	ctx.Variables = map[string]cty.Value{}
+	columns := map[string]map[string]cty.Value{}
+	for _, t := range a.Condition.Variables() {
+		root := t.RootName()
+		name, ok := columnOf(t)
+		switch {
+		case root == rowCount:
+			ctx.Variables[root] = use(root, float64(s.rows()))
+
+		case ok && slices.Contains(columnAggregates, root):
+			v, left, err := s.aggregate(root, name)
 			if err != nil {
-				return cty.NilVal, fmt.Errorf("there is no %s.%s: %w", aggregate, name, err)
+				return s.cannot(fmt.Sprintf("there is no %s.%s: %v", root, name, err))
 			}
 
-			if !slices.Contains(countingAggregates, aggregate) {
+			if !slices.Contains(countingAggregates, root) {
 				if out.definite = false; left.count() > out.left.count() {
 					out.left = left
 				}
 			}
-			return use(aggregate+"."+name, v), nil
-		})
-	if err != nil {
-		return s.cannot(err.Error())
+
+			if columns[root] == nil {
+				columns[root] = map[string]cty.Value{}
+			}
+			columns[root][name] = use(root+"."+name, v)
+			ctx.Variables[root] = cty.ObjectVal(columns[root])
+		}
 	}
 
-	ctx := a.ctx.NewChild()
-	ctx.Variables = vars
 	v, diags := a.Condition.Value(ctx)
 	if diags.HasErrors() {
 		return failed("the condition cannot be evaluated: " + diags[0].Detail)
