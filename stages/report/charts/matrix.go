@@ -1,7 +1,6 @@
 package charts
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -260,21 +259,21 @@ func heat(id string, t *model.Table) *Chart {
 type rowSlice struct {
 	name string
 	rows []int
-	key  []float64
+	key  []int // positions of the values in their columns
 }
 
 // sliceRows splits the rows by all other columns. If there are too many slices, evenly distributed ones are
 // kept.
 func sliceRows(f *model.Facets, xi, yi, area int) []rowSlice {
 	type part struct {
-		model.Param
 		categories
+		named bool // in the names of slices
 	}
 
 	var parts []part
 	for i, p := range f.Params {
 		if i != xi && i != yi && p.Name != "kernel_source" && p.Varies() {
-			parts = append(parts, part{p, categoriesOf(p)})
+			parts = append(parts, part{categoriesOf(p), p.Numeric || p.Name != f.Series.Column})
 		}
 	}
 
@@ -282,19 +281,16 @@ func sliceRows(f *model.Facets, xi, yi, area int) []rowSlice {
 	var out []rowSlice
 	for r := range f.Rows {
 		var words []string
-		var key []float64
+		var key []int
 		for _, p := range parts {
-			word, order := "null", 0.0
+			word := "null"
 			if at := p.at[r]; at >= 0 {
 				word = p.names[at]
 			}
-			if p.Numeric {
-				order = p.Value[r]
+			if p.named {
+				word = p.name + " " + word
 			}
-			if p.Numeric || p.Name != f.Series.Column {
-				word = p.Name + " " + word
-			}
-			words, key = append(words, word), append(key, order)
+			words, key = append(words, word), append(key, p.at[r])
 		}
 
 		name := strings.Join(words, ", ")
@@ -316,7 +312,7 @@ func sliceRows(f *model.Facets, xi, yi, area int) []rowSlice {
 
 	out = slices.DeleteFunc(out, func(s rowSlice) bool { return len(s.rows)*4 < most || len(s.rows) < 3 })
 	slices.SortStableFunc(out, func(a, b rowSlice) int {
-		return cmp.Or(slices.Compare(a.key, b.key), strings.Compare(a.name, b.name))
+		return slices.Compare(a.key, b.key)
 	})
 
 	n := min(maxSlices, max(1, maxValues/max(area, 1)))
