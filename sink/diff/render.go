@@ -61,7 +61,7 @@ func (r *Comparison) ratioText() string {
 }
 
 // ratioWidth is the width in columns above which the groups become a list, such as those of kernels with long names.
-const ratioWidth = 100
+const ratioWidth = 80
 
 func (r *Comparison) worstLines() []string {
 	var out []string
