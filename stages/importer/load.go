@@ -263,9 +263,3 @@ func only(rec arrow.Record, name string) string {
 	}
 	return values[0]
 }
-
-// severalKernels reports whether a shape has a row per kernel in this table.
-func (s *Set) severalKernels() bool {
-	t, ok := s.Data.Info.Tables().Lookup(s.Data.Info.Perf)
-	return ok && t.KernelSourceKey
-}

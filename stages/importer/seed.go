@@ -14,6 +14,7 @@ import (
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
 	"aicplan/sink/catalog"
+	"aicplan/sink/rules"
 	"aicplan/sink/table"
 	"aicplan/stages/collect"
 	"aicplan/stages/runtimes"
@@ -29,6 +30,8 @@ type SeedReport struct {
 	Unused int `json:"unused"`
 	// Bad are rows whose latency cannot be a measurement.
 	Bad []string `json:"bad,omitempty"`
+	// Repeated are rows with another value than the row of the same case that was taken.
+	Repeated []string `json:"repeated,omitempty"`
 	// Journal names the context that was written to.
 	Journal   string `json:"journal"`
 	Framework string `json:"framework"`
@@ -58,6 +61,10 @@ func (r SeedReport) Text() string {
 // journal, so rows of another version are never used for the current one. The column imported_from of a seeded
 // row contains the file. Units that were measured already are unchanged. A dry run counts and writes nothing.
 func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, dryRun bool) (SeedReport, error) {
+	if set.Data.Table.NumRows() == 0 {
+		return SeedReport{}, errors.New("there are no rows")
+	}
+
 	env := &runtimes.Environment{Framework: set.Data.Info.Framework, Version: set.Data.Info.Version,
 		Device: set.Data.Info.Device}
 	rep := SeedReport{Framework: env.Framework, Version: env.Version, Device: env.Device}
@@ -177,10 +184,19 @@ func match(want arrow.Record, set *Set, op, metric string, rep *SeedReport) ([][
 		units[k] = i
 	}
 
+	perf, _ := set.Data.Info.Tables().Lookup(set.Data.Info.Perf)
+	if perf == nil {
+		perf = &catalog.Table{}
+	}
 	ops, opName := opNames(rec, op)
 	found := make([][]int, want.NumRows())
-	seenKernel := map[string]bool{}
-	kernel := table.Index(rec, "kernel_source")
+	kernel := -1 // the column, if a shape has rows of several kernels
+	if slices.Contains(perf.KeyOf(rec), "kernel_source") {
+		kernel = table.Index(rec, "kernel_source")
+	}
+	describe := func(row int, more ...string) string {
+		return table.Describe(rec, row, append(slices.Clone(key), more...))
+	}
 
 	for row, k := range keysOf(rec, key...) {
 		unit, ok := units[k]
@@ -189,24 +205,29 @@ func match(want arrow.Record, set *Set, op, metric string, rep *SeedReport) ([][
 			continue
 		}
 
-		if v, ok := lat.At(row); !ok || !(v >= 0) || v > 1e12 {
-			rep.Bad = append(rep.Bad, table.Describe(rec, row, append(slices.Clone(key), metric)))
+		v, ok := lat.At(row)
+		if !ok || rules.Unusable(metric, v, perf.ZeroLegal) != "" || v > 1e12 {
+			rep.Bad = append(rep.Bad, describe(row, metric))
 			continue
 		}
 
-		// Of repeated rows the first counts, as it does for readers; rows of
-		// further kernels of one shape belong to it too.
-		id := k
-		if kernel >= 0 {
-			id += table.Text(rec.Column(kernel), row)
-		}
-
-		if seenKernel[id] || len(found[unit]) > 0 && !set.severalKernels() {
+		same := slices.IndexFunc(found[unit], func(other int) bool {
+			return kernel < 0 || table.Text(rec.Column(kernel), row) == table.Text(rec.Column(kernel), other)
+		})
+		if same < 0 {
+			found[unit] = append(found[unit], row)
 			continue
 		}
 
-		seenKernel[id] = true
-		found[unit] = append(found[unit], row)
+		// Of repeated rows the one counts that readers take.
+		taken, left := found[unit][same], row
+		if perf.Repeats == catalog.TakeLast {
+			taken, left = row, taken
+		}
+		found[unit][same] = taken
+		if a, _ := lat.At(taken); a != lat.Values[left] {
+			rep.Repeated = append(rep.Repeated, fmt.Sprintf("%s; taken: %v", describe(left, metric), a))
+		}
 	}
 
 	return found, nil
