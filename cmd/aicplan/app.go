@@ -92,7 +92,7 @@ type planFlags struct {
 func (f planFlags) notSaved() error {
 	if plan.IsSaved(f.Path) {
 		return fmt.Errorf("%s is a saved plan, not the text of one: aicplan apply %s runs it, aicplan show %s prints it",
-			f.Path, f.Path, f.Path)
+			f.Path, textutil.ShellWord(f.Path), textutil.ShellWord(f.Path))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/diff"
 	"aicplan/sink/table"
@@ -207,7 +208,8 @@ func (c *diffCmd) dataset(a *app, name string) (*stage.Dataset, error) {
 	case err != nil:
 		return nil, err
 	case d.Table == nil && d.Ledger != nil:
-		return nil, fmt.Errorf("%s measured nothing; aicplan show %s --ledger lists the reasons", name, address)
+		return nil, fmt.Errorf("%s measured nothing; aicplan show %s --ledger lists the reasons", name,
+			textutil.ShellWord(address))
 	case d.Table == nil:
 		return nil, fmt.Errorf("%s has no table to compare; aicplan ckpt list shows the rows of each stage", name)
 	}

@@ -90,7 +90,7 @@ func (c *failuresCmd) Run(a *app, store *checkpoint.Store) error {
 func nextOf(store *checkpoint.Store) func(model.FailureGroup) (advice, command string) {
 	apply := "aicplan apply PLAN"
 	if past, _, err := report.LastActive(store); err == nil && past.Plan != "" {
-		apply = "aicplan apply " + shown(past.Plan)
+		apply = "aicplan apply " + typed(past.Plan)
 	}
 
 	return func(g model.FailureGroup) (advice, command string) {

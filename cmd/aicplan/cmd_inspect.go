@@ -247,8 +247,8 @@ func (a *app) groupStages(path string, stages []stageInfo) {
 		delete(same, list)
 	}
 
-	fmt.Fprintf(a.stdout, "  -v lists them with their axes, as an address does:\n    aicplan describe %s '%s'\n", path,
-		stages[0].Address)
+	fmt.Fprintf(a.stdout, "  -v lists them with their axes, as an address does:\n    aicplan describe %s %s\n",
+		textutil.ShellWord(path), textutil.ShellWord(stages[0].Address))
 }
 
 // listStages prints stages with their descriptions and axes.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"aicplan/cudaops/pyhost"
+	"aicplan/sink/base/textutil"
 )
 
 type newCmd struct {
@@ -41,7 +42,7 @@ func (c *newOpCmd) Run(a *app) error {
 		}
 	}
 
-	plan = shown(plan)
+	words := typed(plan)
 	fmt.Fprintf(a.stdout, `Wrote
   %s  the functions of both phases
   %s  its tables, grids, collect, verify, gate and export
@@ -52,7 +53,7 @@ Try it here, in plain Python:
   aicplan apply %s --var verify=true
 Measure, on a machine with a GPU and torch:
   aicplan apply %s --var package=torch
-`, shown(files[0].path), plan, plan, plan, plan)
+`, shown(files[0].path), shown(plan), words, words, words)
 
 	return nil
 }
@@ -86,3 +87,6 @@ func shown(path string) string {
 	}
 	return path
 }
+
+// typed returns a path as shown does, as one word of a command that the user can copy.
+func typed(path string) string { return textutil.ShellWord(shown(path)) }

@@ -71,7 +71,7 @@ func (c *planCmd) Run(a *app) error {
 	}
 
 	if c.Out != "" && !c.JSON {
-		fmt.Fprintf(a.stdout, "\nSaved as %s. To run exactly this:\n  aicplan apply %s\n", shown(c.Out), shown(c.Out))
+		fmt.Fprintf(a.stdout, "\nSaved as %s. To run exactly this:\n  aicplan apply %s\n", shown(c.Out), typed(c.Out))
 		for _, name := range a.sensitive {
 			fmt.Fprintf(a.stdout, "It does not contain var.%s, which is sensitive: apply reads it again, from %s, a file, or "+
 				"--var.\n",

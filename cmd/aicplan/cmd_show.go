@@ -106,7 +106,7 @@ func nothingOf(store *checkpoint.Store, what string) error {
 	if info, err := os.Stat(what); err == nil && (info.IsDir() || strings.HasSuffix(what, ".hcl")) {
 		return fmt.Errorf("%s is a plan: aicplan plan %s shows what it would do, aicplan show ADDRESS the table of one of "+
 			"its stages",
-			what, what)
+			what, textutil.ShellWord(what))
 	}
 	if strings.HasSuffix(what, ".plan") || strings.ContainsRune(what, filepath.Separator) && !strings.Contains(what, "[") {
 		return fmt.Errorf("there is no file %s, and no stage is called so; aicplan plan --out FILE saves a plan, aicplan "+

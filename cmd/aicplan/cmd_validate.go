@@ -89,7 +89,7 @@ func emptyGrids(p *plan.Plan, path string) hcl.Diagnostics {
 		diags = append(diags, &hcl.Diagnostic{
 			Severity: hcl.DiagWarning, Summary: "Grid without cases", Subject: s.Instance.Range.Ptr(),
 			Detail: fmt.Sprintf("The filters drop every combination (%s). aicplan why %s %s explains them.",
-				textutil.Count(s.Plan.Waterfall.Declared), path, s.Address())})
+				textutil.Count(s.Plan.Waterfall.Declared), textutil.ShellWord(path), textutil.ShellWord(s.Address()))})
 	}
 	return diags
 }

@@ -180,7 +180,7 @@ func (v *lineView) StageEnd(r *run.StageResult) {
 		return
 	}
 
-	checks := strings.ReplaceAll(failedChecks(r), "aicplan apply PLAN", "aicplan apply "+shown(v.p.Config.Path))
+	checks := strings.ReplaceAll(failedChecks(r), "aicplan apply PLAN", "aicplan apply "+typed(v.p.Config.Path))
 	if r.Is.Class == stage.Source && r.Status == stage.StatusOK && checks == "" || r.Status == stage.StatusSkipped {
 		return
 	}
