@@ -151,7 +151,7 @@ bench: ## write the performance figures to BENCH (bin/bench.txt), COUNT times ea
 	@$(MAKE) --no-print-directory bench-parts
 
 # The packages of the engine, sink and workers that have benchmarks.
-BENCHMARKS = $$(grep -rl --include='*_test.go' '^func Benchmark' engine sink cudaops/trace cudaops/worker | xargs -n1 dirname | sort -u | sed 's,^,./,')
+BENCHMARKS = $$(grep -rl --include='*_test.go' '^func Benchmark' engine sink cudaops/pyhost cudaops/trace cudaops/worker | xargs -n1 dirname | sort -u | sed 's,^,./,')
 bench-parts: ## the figures of the parts only, added to BENCH
 	@mkdir -p $(dir $(BENCH))
 	$(GO) test $(COMPILER) -vet=off $(BENCHMARKS) -run '^$$' -bench . -benchtime $(BENCHTIME) -benchmem -count $(COUNT) >> $(BENCH) || { cat $(BENCH); exit 1; }

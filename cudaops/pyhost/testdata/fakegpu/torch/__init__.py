@@ -1,6 +1,7 @@
 """As much of torch as the host uses, over a GPU in virtual time: kernels take time and
 draw power, and work that draws more than FAST watts lowers the clock at once. FAKE_GPU
-holds settings as JSON."""
+holds settings as JSON. With "log", the name of a file, the GPU has the machine's time, a
+call takes 5 us of the host's, and the file gets a line for every wait for the GPU."""
 
 import collections
 import contextlib
@@ -9,11 +10,12 @@ import gc
 import json
 import os
 import sys
+import time
 import types
 
 __version__ = "2.11.0"
 version = types.SimpleNamespace(cuda="13.0")
-settings = dict({"memory": 100 << 20, "compiles": True, "slow": 0}, **json.loads(os.environ.get("FAKE_GPU", "{}")))
+settings = dict({"memory": 100 << 20, "compiles": True, "slow": 0, "log": ""}, **json.loads(os.environ.get("FAKE_GPU", "{}")))
 FULL, FAST = 1980.0, 300.0  # MHz; W
 int64, float32 = "int64", "float32"
 
@@ -28,7 +30,42 @@ class Device:
     launches = refused = 0
     capturing = pool = None
     broken = ""
-    log = []  # what ran, while somebody looks
+    queue = None  # work behind a closed gate, of a GPU in the machine's time
+    begun = 0  # the first call since the last wait, in ns
+    busy = 0.0
+
+    def submit(self, work):
+        if not settings["log"]:
+            return work()
+        self.begun = self.begun or time.time_ns()
+        until = time.perf_counter() + 5e-6
+        while time.perf_counter() < until:
+            pass
+        self.open()
+        if self.queue is not None:
+            self.queue.append(work)
+        else:
+            self.now = max(self.now, time.perf_counter())
+            work()
+
+    def open(self):
+        """Runs what is behind a gate that the host has opened."""
+        if self.queue is not None and self.flag[0] >= self.number:
+            work, self.queue = self.queue, None
+            self.now = max(self.now, time.perf_counter())
+            for each in work:
+                each()
+
+    def wait(self, at=None):
+        if self.broken:
+            raise RuntimeError(self.broken)
+        if not settings["log"]:
+            return
+        self.open()
+        while time.perf_counter() < (self.now if at is None else at()):
+            pass
+        mark("wait", self.begun, int(self.busy * 1e9))
+        self.begun, self.busy = 0, 0.0
 
     def mhz(self, watts):
         return FULL * min(1.0, (FAST / watts) ** 0.4) if watts > 0 else FULL
@@ -39,6 +76,7 @@ class Device:
         mhz = self.mhz(watts)
         took = seconds * FULL / mhz
         self.now += took
+        self.busy += took if watts else 0
         self.cycles += took * mhz * 1e6
 
 
@@ -57,7 +95,16 @@ def kernel(seconds, watts=100.0, breaks=""):
     if gpu.capturing is not None:
         gpu.capturing.work.append(work)
     else:
-        work()
+        gpu.submit(work)
+
+
+def mark(what, *numbers):
+    """Writes a line with the time to the log."""
+    if settings["log"]:
+        os.write(log, ("%s %d %s\n" % (what, time.time_ns(), " ".join(map(str, numbers)))).encode())
+
+
+log = os.open(settings["log"], os.O_CREAT | os.O_APPEND | os.O_WRONLY) if settings["log"] else -1
 
 
 def refuse():
@@ -115,8 +162,7 @@ class CUDAGraph:
         gpu.capturing = None
 
     def replay(self):
-        for work in self.work:
-            work()
+        gpu.submit(lambda: [work() for work in self.work])
 
     def reset(self):
         self.work = []
@@ -130,7 +176,7 @@ class Stream:
         synchronize()
 
     def wait_stream(self, _):
-        pass
+        gpu.submit(lambda: None)
 
     def __enter__(self):
         return self
@@ -144,10 +190,13 @@ class Event:
         self.at = 0.0
 
     def record(self):
+        gpu.submit(self._note)
+
+    def _note(self):
         self.at = gpu.now
 
     def synchronize(self):
-        pass
+        gpu.wait(lambda: self.at)
 
     def query(self):
         return True
@@ -156,9 +205,13 @@ class Event:
         return (other.at - self.at) * 1e3
 
 
+def current_stream(*_):
+    gpu.begun = 0
+    return Stream()
+
+
 def synchronize(*_):
-    if gpu.broken:
-        raise RuntimeError(gpu.broken)
+    gpu.wait()
 
 
 class Words:
@@ -200,14 +253,25 @@ def compile_kernel(source, name):
         raise RuntimeError("no NVRTC")
 
     def gate(grid, block, args):
-        synchronize()
         out = args[4].data
-        gpu.run(20e-6, 0.0)
-        out[0], out[1], out[2] = 0, int(20e-6 * FULL * 1e6), 20000
+
+        def hold():
+            if gpu.broken:
+                raise RuntimeError(gpu.broken)
+            gpu.run(args[2] * 1e-6, 0.0)
+            out[0], out[1], out[2] = 0, int(args[2] * FULL), args[2] * 1000
+
+        gpu.submit(hold)
+        if settings["log"]:
+            gpu.queue, gpu.flag, gpu.number = gpu.queue or [], args[0].data, args[1]
 
     def stamp(grid, block, args):
         out = args[0].data
-        out[0], out[1], out[2] = int(gpu.cycles), int(gpu.now * 1e9), 1
+
+        def note():
+            out[0], out[1], out[2] = int(gpu.cycles), int(gpu.now * 1e9), 1
+
+        gpu.submit(note)
 
     return {"gate": gate, "stamp": stamp}[name]
 
@@ -270,7 +334,7 @@ distributed = types.SimpleNamespace(is_available=lambda: False)
 cuda = types.ModuleType("torch.cuda")
 cuda.__dict__.update(
     is_available=lambda: True, is_initialized=lambda: True, device_count=lambda: 1, set_device=lambda _: None, current_device=lambda: 0,
-    get_device_name=lambda _: "Fake GPU", synchronize=synchronize, current_stream=lambda *_: Stream(), default_stream=lambda *_: Stream(),
+    get_device_name=lambda _: "Fake GPU", synchronize=synchronize, current_stream=current_stream, default_stream=lambda *_: Stream(),
     stream=lambda s: s, MemPool=MemPool, use_mem_pool=use_mem_pool, Stream=Stream, Event=Event, CUDAGraph=CUDAGraph, graph_pool_handle=lambda: 1, _compile_kernel=compile_kernel,
     get_device_properties=lambda _: Properties(1, settings["memory"], 1 << 10, 9, 0, "GPU-fake"),
     memory_reserved=lambda *_: gpu.taken, memory_allocated=lambda *_: gpu.taken, empty_cache=gc.collect, mem_get_info=lambda *_: (settings["memory"] - gpu.taken, settings["memory"]),
