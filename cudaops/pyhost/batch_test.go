@@ -3,6 +3,7 @@ package pyhost_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -120,14 +121,20 @@ type advancing struct {
 }
 
 func (a *advancing) Receive(line []byte) (bool, error) {
-	var msg struct {
+	type visit struct {
 		Blocks [][3]float64 `json:"blocks"`
+	}
+	var msg struct {
+		visit
+		Row []visit `json:"row"`
 	}
 	if err := json.Unmarshal(line, &msg); err != nil {
 		return false, err
 	}
-	for _, b := range msg.Blocks {
-		a.clock.Advance(time.Duration(b[0] * 1e9))
+	for _, v := range append(msg.Row, msg.visit) {
+		for _, b := range v.Blocks {
+			a.clock.Advance(time.Duration(b[0] * 1e9))
+		}
 	}
 	return a.Measurer.Receive(line)
 }
@@ -348,6 +355,60 @@ func TestBurstThatFailsFailsItsCase(t *testing.T) {
 	_, answers := b.ends(1)
 	if f := answers[1].Failure; f == nil || !f.Fatal || !strings.Contains(f.Message, "illegal memory access") {
 		t.Errorf("%+v", answers[1])
+	}
+}
+
+// counted counts the commands for visits in a row, and the visits in them.
+func counted(b *batch) (join func(send func(any) error) worker.Measurer, commands, visits *int) {
+	commands, visits = new(int), new(int)
+	return func(send func(any) error) worker.Measurer {
+		return b.in.Join(func(msg any) error {
+			data, err := json.Marshal(msg)
+			if n := bytes.Count(data, []byte(`"warm":`)); err == nil && bytes.Contains(data, []byte(`"what":"row"`)) {
+				b.mu.Lock()
+				*commands, *visits = *commands+1, *visits+n
+				b.mu.Unlock()
+			}
+			return send(msg)
+		})
+	}, commands, visits
+}
+
+// opsOnGPU is fakeGPU with a worker that joins by join.
+func opsOnGPU(t *testing.T, gpu string, b *batch, join func(send func(any) error) worker.Measurer) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "ops.py"), []byte(fakeOps), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.join(t, m{}, gpu, pyhost.Settings{Package: "torch", Path: []string{dir}}, nil, join)
+}
+
+func TestCasesOfAWorkerAreVisitedInARow(t *testing.T) {
+	for _, compiles := range []bool{true, false} {
+		b := &batch{clock: &measuretest.Clock{}}
+		b.in = instrument.New(instrument.Options{Clock: b.clock, Device: func(string) (nvml.Device, error) { return nil, nvml.ErrNotBuilt }})
+		join, commands, visits := counted(b)
+		opsOnGPU(t, fmt.Sprintf(`{"compiles": %v}`, compiles), b, join)
+		const cases = 30
+		for i := range cases {
+			b.submit("plain", m{"us": 5 + 30*i, "watts": 100}, nil)
+		}
+		_, answers := b.ends(cases)
+		for i := range cases {
+			row := answers[int64(i+1)].Rows[0]
+			want := float64(5+30*i) / 1e3
+			if got := latencyOf(row); math.Abs(got/want-1) > 1e-3 || row["passes"] != 2.0 || row["block_ms"].(float64) < 0.4 {
+				t.Errorf("case %d: %v, want %v ms", i, row, want)
+			}
+			if compiles && math.Abs(row["sm_clock_mhz"].(float64)/1980-1) > 1e-3 {
+				t.Errorf("case %d: clock %v", i, row["sm_clock_mhz"])
+			}
+		}
+		// Without a gate, a visit in a row is made alone.
+		if compiles && (*visits < 40 || *commands > *visits/3) || !compiles && *visits > cases {
+			t.Errorf("gates %v: %d visits in %d rows", compiles, *visits, *commands)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import sys
 import threading
 
 from .errors import TRANSIENT, HostError
+from .targets import Failed, visit_in_a_row
 
 EAGER = "a case runs without a graph"
 
@@ -177,14 +178,30 @@ class Offers:
             answer = {"mhz": self._cuda.clock()} if what == "clock" else self._work(what, handle, command)
         except Exception as err:
             if handle in self._targets:
-                self._failures[handle] = err
-                for at, (target, _) in self._targets.items():
-                    if handle in target.forms:
-                        self._failures[at] = err
+                self._note_failure(handle, err)
             answer = {"failed": True, "text": "%s: %s" % (type(err).__name__, err)}
         self._send(what="reply", **answer)
 
+    def _note_failure(self, handle, err):
+        self._failures[handle] = err
+        for at, (target, _) in self._targets.items():
+            if handle in target.forms:
+                self._failures[at] = err
+
+    def _row(self, visits, pause):
+        """The answer to a command for visits in a row. A visit that fails is the last one in it."""
+        targets = [self._targets[v["handle"]] for v in visits]
+        shapes = [(target, v["warm"], v["executions"], v["blocks"]) for (target, _), v in zip(targets, visits)]
+        try:
+            return {"row": [{"blocks": blocks, "mhz": mhz} for blocks, mhz in visit_in_a_row(shapes, pause, lambda i: self._start(targets[i][1]))]}
+        except Failed as err:
+            at = min(err.visit, len(visits) - 1)
+            self._note_failure(visits[at]["handle"], err.cause)
+            return {"row": [{}] * at, "failed": True, "text": "%s: %s" % (type(err.cause).__name__, err.cause)}
+
     def _work(self, what, handle, command):
+        if what == "row":
+            return self._row(command["row"], command["pause"])
         target, seq = self._targets[handle]
         if what == "burst":
             self._start(seq)
