@@ -48,6 +48,13 @@ def plain(us, watts, bench, mb=1, graph="prefer", points=1, fail="", behind=""):
 def cold(us, bench):
     return bench(lambda: torch.kernel(us * 1e-6), evict=True, kernel_source="fake")
 
+def breaks_late(us, bench):
+    def fn():
+        torch.kernel(us * 1e-6)
+        if torch.gpu.capturing is not None:
+            torch.gpu.capturing.work.append(torch.break_late)
+    return bench(fn, kernel_source="fake")
+
 def burst_breaks(us, bench):
     calls = []
     def fn():
@@ -408,6 +415,28 @@ func TestCasesOfAWorkerAreVisitedInARow(t *testing.T) {
 		// Without a gate, a visit in a row is made alone.
 		if compiles && (*visits < 40 || *commands > *visits/3) || !compiles && *visits > cases {
 			t.Errorf("gates %v: %d visits in %d rows", compiles, *visits, *commands)
+		}
+	}
+}
+
+// TestFailureIsThatOfItsVisitInARow: a kernel breaks the context while the host queues the visits after it, so calls
+// for these fail.
+func TestFailureIsThatOfItsVisitInARow(t *testing.T) {
+	for bad := range 5 {
+		b := &batch{clock: &measuretest.Clock{}}
+		b.in = instrument.New(instrument.Options{Clock: b.clock, Device: func(string) (nvml.Device, error) { return nil, nvml.ErrNotBuilt }})
+		join, commands, _ := counted(b)
+		opsOnGPU(t, fmt.Sprintf(`{"log": %q}`, filepath.Join(t.TempDir(), "log")), b, join)
+		for i := range 5 {
+			if i == bad {
+				b.submit("breaks_late", m{"us": 20}, nil)
+			} else {
+				b.submit("plain", m{"us": 20 * (i + 1), "watts": 100}, nil)
+			}
+		}
+		order, answers := b.ends(1)
+		if f := answers[order[0]].Failure; order[0] != int64(bad+1) || f == nil || !f.Fatal || *commands == 0 {
+			t.Errorf("case %d breaks the context, case %d fails: %+v", bad+1, order[0], f)
 		}
 	}
 }

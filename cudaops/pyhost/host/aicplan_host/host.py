@@ -76,7 +76,7 @@ class Host:
         self.ops = {}
         self.bench = None
         self.offers = Offers(self._send_measure, self._command)
-        self.offers.settled = self._settle
+        self.offers.settled, self.offers.broken = self._settle, self._broken
         self._pending = []  # cases that wait for measurements only
         self._aside = collections.deque()  # cases that ran out of memory beside others
         self.defaults = None  # torch's, before any op has changed them
@@ -457,6 +457,17 @@ class Host:
                 self._finish(end)
             except Restart as why:
                 self.restart = self.offers.closed = str(why)
+
+    def _broken(self, seq, err):
+        """Ends this process if the visit to a case has left the device without a context: the inner
+        cases, which return first, would fail in its place. The innermost case fails by itself."""
+        failure = self.failure(err, None)
+        if failure.get("fatal") and seq == self.offers.seq:
+            self.offers.broken = lambda seq, err: None
+        elif failure.get("fatal"):
+            self.channel.send(type="error", seq=seq, rows=[], **failure)
+            self.close()
+            os._exit(1)
 
     def _again(self, case):
         """Has a case begin once more, and wait for each of its latencies: it has made

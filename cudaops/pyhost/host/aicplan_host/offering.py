@@ -29,6 +29,7 @@ class Offers:
         self.uuid = ""
         self.closed = ""  # why no case can begin now
         self.settled = lambda: None  # is called when offers have ended that nothing waits for
+        self.broken = lambda seq, err: None  # is called if a visit to a case fails
         self.cold_seconds = 0.0  # cases up to so long may be measured cold
         self.depth = 0  # cases that wait in their calls
         self.op, self.seq = "", None  # of the innermost case
@@ -183,6 +184,7 @@ class Offers:
         self._send(what="reply", **answer)
 
     def _note_failure(self, handle, err):
+        self.broken(self._targets[handle][1], err)
         self._failures[handle] = err
         for at, (target, _) in self._targets.items():
             if handle in target.forms:

@@ -114,6 +114,13 @@ def refuse():
         raise ValueError("refused")
 
 
+def break_late():
+    """Work of a graph that breaks the context after some executions."""
+    gpu.refused += 1
+    if gpu.refused > 20:
+        gpu.broken = "CUDA error: an illegal memory access was encountered"
+
+
 class Memory:
     """So many bytes of the device, until nothing refers to it."""
 
