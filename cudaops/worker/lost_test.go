@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"aicplan/cudaops/worker"
 )
@@ -57,6 +58,22 @@ func oddWorker(mode string) bool {
 			case strings.Contains(line, `"shutdown"`):
 				os.Exit(0)
 			default:
+				_, rest, _ := strings.Cut(line, `"seq":`)
+				seq, _, _ := strings.Cut(rest, ",")
+				fmt.Fprintf(out, "{\"type\":\"start\",\"seq\":%s}\n{\"type\":\"result\",\"seq\":%s,\"rows\":[{\"latency\":1}],\"seconds\":0.1}\n", seq, seq)
+			}
+		}
+	case "lingers": // waits for its instrument when it is asked to end
+		in, out := bufio.NewReader(os.NewFile(3, "in")), os.NewFile(4, "out")
+		fmt.Fprintf(out, "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":1}\n", worker.ProtocolVersion)
+		for {
+			line, err := in.ReadString('\n')
+			switch {
+			case err != nil:
+				os.Exit(0)
+			case strings.Contains(line, `"shutdown"`):
+				fmt.Fprintln(out, `{"type":"measure","what":"ready"}`)
+			case strings.Contains(line, `"seq":`):
 				_, rest, _ := strings.Cut(line, `"seq":`)
 				seq, _, _ := strings.Cut(rest, ",")
 				fmt.Fprintf(out, "{\"type\":\"start\",\"seq\":%s}\n{\"type\":\"result\",\"seq\":%s,\"rows\":[{\"latency\":1}],\"seconds\":0.1}\n", seq, seq)
@@ -248,5 +265,30 @@ func TestRowsBeforeCrashAreKept(t *testing.T) {
 		if o.Cause != cause || fmt.Sprint(o.Rows) != want {
 			t.Errorf("case %s: cause %d, %+v, rows %v, want %s", o.Task.Case.ID, o.Cause, o.Failure, o.Rows, want)
 		}
+	}
+}
+
+// waiting is an instrument whose workers always wait.
+type waiting struct{}
+
+func (waiting) Receive([]byte) (bool, error) { return true, nil }
+func (waiting) Close()                       {}
+
+// TestWorkerThatWaitsAfterItsShutdownIsKilled: a status that crosses the shutdown must not remove its deadline.
+func TestWorkerThatWaitsAfterItsShutdownIsKilled(t *testing.T) {
+	slots := testSlots(t, 1, 1, "TEST_WORKER=lingers")
+	slots[0].Spec.Instrument = func(func(any) error) worker.Measurer { return waiting{} }
+	pool := newPool(t, worker.PoolSpec{Slots: slots, RecycleAfter: 1, ShutdownGrace: short})
+	src := &list{}
+	for n := range 2 {
+		src.add(n, "none", long)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := pool.Run(ctx, worker.Settings{}, src); err != nil {
+		t.Fatal(err)
+	}
+	if len(src.ends) != 2 || src.ends[1].Failure != nil {
+		t.Errorf("%+v", src.ends)
 	}
 }

@@ -86,12 +86,12 @@ class Offers:
         try:
             while handle not in self._results:
                 self.next()
+            self._start(seq)
         finally:
             self.depth -= 1
             if self.closed == EAGER:
                 self.closed = closed
             self._drop(handle)
-        self._start(seq)
         return self.result(handle)
 
     def go(self):
@@ -176,7 +176,7 @@ class Offers:
     def _run(self, command):
         what, handle = command["what"], command.get("handle")
         try:
-            answer = {"mhz": self._cuda.clock()} if what == "clock" else self._work(what, handle, command)
+            answer = self._work(what, handle, command)
         except Exception as err:
             if handle in self._targets:
                 self._note_failure(handle, err)
@@ -204,13 +204,15 @@ class Offers:
     def _work(self, what, handle, command):
         if what == "row":
             return self._row(command["row"], command["pause"])
+        if what == "clock":
+            self._start(list(self._targets.values())[-1][1] if self._targets else None)
+            return {"mhz": self._cuda.clock()}
         target, seq = self._targets[handle]
+        self._start(seq)  # whatever follows has a deadline
         if what == "burst":
-            self._start(seq)
             blocks, mhz = target.burst(*(command.get(word, 0) for word in ("soak", "warm", "executions", "blocks", "plain", "busy")))
             return {"blocks": blocks, "mhz": mhz}
         if what == "call":
-            self._start(seq)
             target.calls(command["executions"])
             return {}
         if what == "queue":
