@@ -269,6 +269,28 @@ func TestTokensOfSomeResponsesAreUnknown(t *testing.T) {
 	}
 }
 
+// TestZeroUsageIsUnknown uses a server whose usage is 0, although it has sent output.
+func TestZeroUsageIsUnknown(t *testing.T) {
+	url := raw(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, chunk+chunk+
+			`data: {"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`+"\n\ndata: [DONE]\n\n")
+	})
+	e := measure(t, map[string]any{"url": url, "model": "m"}, `{}`, "chat", `{"requests": 4, "osl": 2}`)
+	if e.failure != nil {
+		t.Fatalf("%+v", e.failure)
+	}
+	row := e.rows[0]
+	if row["token_source"] != "none" {
+		t.Errorf("token_source is %v", row["token_source"])
+	}
+	for _, name := range []string{"throughput", "output_length", "input_length", "short_outputs"} {
+		if v, ok := row[name]; ok {
+			t.Errorf("%s is %v", name, v)
+		}
+	}
+}
+
 // TestOneMessageHasNoTokenLatency checks that a response which arrives in one message keeps no limit of the time between
 // tokens, which it does not show.
 func TestOneMessageHasNoTokenLatency(t *testing.T) {

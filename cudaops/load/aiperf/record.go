@@ -76,12 +76,12 @@ func (r *Record) Reset() {
 }
 
 // OSL returns the output length in tokens including reasoning: the client's count if available, else the
-// server's, else -1.
+// server's, else -1. A server that counts 0 tokens of an output, or of a prompt, does not count.
 func (r *Record) OSL() int {
 	if r.Output >= 0 {
 		return r.Output + max(r.Reasoning, 0)
 	}
-	if r.Usage != nil {
+	if r.Usage != nil && (r.Usage.Completion > 0 || len(r.Times) == 0) {
 		return r.Usage.Completion
 	}
 	return -1
@@ -92,7 +92,7 @@ func (r *Record) ISL() int {
 	if r.Input >= 0 {
 		return r.Input
 	}
-	if r.Usage != nil {
+	if r.Usage != nil && r.Usage.Prompt > 0 {
 		return r.Usage.Prompt
 	}
 	return -1
