@@ -15,9 +15,6 @@ var ErrNotBuilt = errors.New("no NVML in this build: it needs linux and CGO_ENAB
 // ErrUnsupported is wrapped by errors for features that the device or driver does not support.
 var ErrUnsupported = errors.New("not supported by this device or driver")
 
-// ErrPermission is wrapped by errors for operations that require root.
-var ErrPermission = errors.New("no permission: it needs root")
-
 // API is the management library.
 type API interface {
 	// DriverVersion returns the version of the kernel driver, for example 580.159.04.

@@ -51,14 +51,10 @@ func failed(l lib.Interface, call string, r lib.Return) error {
 		return nil
 	}
 
-	text := l.ErrorString(r)
-	switch r {
-	case lib.ERROR_NOT_SUPPORTED, lib.ERROR_FUNCTION_NOT_FOUND:
+	if r == lib.ERROR_NOT_SUPPORTED || r == lib.ERROR_FUNCTION_NOT_FOUND {
 		return fmt.Errorf("%s: %w", call, ErrUnsupported)
-	case lib.ERROR_NO_PERMISSION:
-		return fmt.Errorf("%s: %w", call, ErrPermission)
 	}
-	return fmt.Errorf("%s: %s", call, text)
+	return fmt.Errorf("%s: %s", call, l.ErrorString(r))
 }
 
 func (l *library) DriverVersion() (string, error) {
