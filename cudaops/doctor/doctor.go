@@ -96,7 +96,7 @@ func Examine(ctx context.Context, o Options) *Report {
 	n.Folders = []string{"."}
 	r := Overview(n, LocalLibraries())
 	if o.GPU {
-		for _, t := range targets(o.Devices, r.GPUs, os.Getenv("CUDA_VISIBLE_DEVICES"), visible) {
+		for _, t := range targets(o.Devices, r.GPUs, visible()) {
 			r.Deep = append(r.Deep, one(ctx, o, t))
 		}
 	}
@@ -238,35 +238,26 @@ type target struct {
 	uuid  string
 }
 
-// targets returns the devices to run on: the requested ones, or all that the driver shows. count returns
-// the number of visible devices and is only called if hiding, the value of CUDA_VISIBLE_DEVICES, is set.
-func targets(devices []int, gpus []GPU, hiding string, count func() int) []target {
-	var out []target
-	if devices != nil {
-		uuids := map[int]string{}
-		for _, g := range gpus {
-			uuids[g.Index] = g.UUID
-		}
-		for _, i := range devices {
-			out = append(out, target{i, uuids[i]})
+// targets returns the devices to run on: the requested ones, or all that the driver shows.
+func targets(devices []int, gpus []GPU, visible int) []target {
+	if devices == nil {
+		out := make([]target, max(visible, 1)) // without a device, opening one returns the error to report
+		for i := range out {
+			out[i].index = i
 		}
 		return out
 	}
 
-	if hiding == "" {
+	var out []target
+	for _, i := range devices {
+		t := target{index: i}
 		for _, g := range gpus {
-			out = append(out, target{g.Index, g.UUID})
+			if g.Index == i {
+				t.uuid = g.UUID
+			}
 		}
-	} else {
-		for i := range count() {
-			out = append(out, target{index: i})
-		}
+		out = append(out, t)
 	}
-
-	if len(out) == 0 {
-		out = []target{{}} // opening it returns the error to report
-	}
-
 	return out
 }
 
