@@ -19,17 +19,9 @@ type Analysis struct {
 	Format string `json:"format"` // kineto, nsys
 	Device string `json:"device"` // index of the device as written in the file, "" if there are no kernels
 	Meta
-	Events  int64  `json:"events"`
-	Kernels int64  `json:"kernels"`
-	Error   string `json:"error,omitempty"` // why there are no figures
-
-	// truncated file, data after its end, kernels without times
-	Warning  string `json:"warning,omitempty"`
-	SpanNs   *int64 `json:"span_ns"`       // from the first start to the last end of a kernel
-	BusyNs   *int64 `json:"busy_union_ns"` // at least one kernel is running
-	IdleNs   *int64 `json:"idle_ns"`       // no kernel is running: span - busy
-	Parts           // over the whole span
-	Steps    int    `json:"steps"`
+	Events int64 `json:"events"`
+	Figures
+	BusyNs   *int64 `json:"busy_union_ns"`       // at least one kernel is running
 	StepMark string `json:"step_mark,omitempty"` // which ranges were used as steps
 	PerStep  []Step `json:"per_step"`
 
@@ -40,23 +32,37 @@ type Analysis struct {
 	Rules       []RuleShare  `json:"rules"`
 	Top         []KernelTime `json:"top_kernels"`
 
-	// WaitNs is how much longer this rank's collectives took than those of the fastest rank, summed over
-	// the collectives that are present on all compared ranks. It is null for a single file.
-	WaitNs *int64 `json:"wait_ns"`
-
 	// Imbalance is the largest busy time of the compared ranks, divided by the smallest. It is null for a
 	// single rank.
 	Imbalance *float64 `json:"load_imbalance"`
-
-	// CopyNs is the time in which at least one copy or memset runs. SMCoverage is the mean share of SMs with a block of the kernel, weighted by duration, in percent.
-	// It is null if no kernel has a grid, or the number of SMs is unknown.
-	CopyNs     *int64   `json:"copy_union_ns"`
-	SMCoverage *float64 `json:"sm_coverage_pct"`
 
 	// calls are the durations of the collectives in order, for Align.
 	calls map[callKey][]int64
 	cut   bool
 	lacks bool
+}
+
+// Figures are the sums of an analysis. Figures that the file does not provide are null.
+type Figures struct {
+	Kernels int64  `json:"kernels"`
+	Error   string `json:"error,omitempty"` // why there are no figures
+
+	// truncated file, data after its end, kernels without times
+	Warning string `json:"warning,omitempty"`
+	SpanNs  *int64 `json:"span_ns"` // from the first start to the last end of a kernel
+	IdleNs  *int64 `json:"idle_ns"` // no kernel is running: span - busy
+	Parts          // over the whole span
+	Steps   int    `json:"steps"`
+
+	// WaitNs is how much longer this rank's collectives took than those of the fastest rank, summed over
+	// the collectives that are present on all compared ranks. It is null for a single file.
+	WaitNs *int64 `json:"wait_ns"`
+
+	// CopyNs is the time in which at least one copy or memset runs. SMCoverage is the mean share of SMs with a block of
+	// the kernel, weighted by duration, in percent. It is null if no kernel has a grid, or the number of SMs is
+	// unknown.
+	CopyNs     *int64   `json:"copy_union_ns"`
+	SMCoverage *float64 `json:"sm_coverage_pct"`
 }
 
 // Truncated reports whether the file is truncated.
@@ -132,7 +138,7 @@ func (r *recording) results(file, format string, top int) []*Analysis {
 
 	blank := func() *Analysis {
 		return &Analysis{
-			File: file, Format: format, Meta: r.meta, Events: r.events, Warning: r.warning(),
+			File: file, Format: format, Meta: r.meta, Events: r.events, Figures: Figures{Warning: r.warning()},
 			cut:     r.cut != "",
 			lacks:   r.cut != "" || r.broken > 0 || r.skipped > 0 || r.unsteps > 0,
 			PerStep: []Step{}, Collectives: []Collective{}, Rules: []RuleShare{}, Top: []KernelTime{},

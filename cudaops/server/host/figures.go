@@ -12,22 +12,10 @@ import (
 
 // rankFigures are the figures of one rank's trace. Null means unknown.
 type rankFigures struct {
-	Kernels     int64    `json:"kernels"`
+	*trace.Figures
 	Collectives int64    `json:"collectives"`
-	Steps       int      `json:"steps"`
-	SpanNs      *int64   `json:"span_ns"`
-	CommSumNs   *int64   `json:"comm_sum_ns"`
-	CommUnionNs *int64   `json:"comm_union_ns"`
-	ExposedNs   *int64   `json:"exposed_comm_ns"`
-	ComputeNs   *int64   `json:"compute_union_ns"`
-	IdleNs      *int64   `json:"idle_ns"`
-	WaitNs      *int64   `json:"wait_ns"`
-	CopyNs      *int64   `json:"copy_union_ns"`
-	SMCoverage  *float64 `json:"sm_coverage_pct"`
 	CommPct     *float64 `json:"comm_overhead_pct"` // percent of the steps, or of the span
 	Basis       string   `json:"comm_overhead_of"`  // steps, span
-	Warning     string   `json:"warning,omitempty"`
-	Error       string   `json:"error,omitempty"`
 
 	// Of the steps, or of the span.
 	wallNs, busyNs, bubbleNs, commNs, exposedNs int64
@@ -44,22 +32,7 @@ func busiest(results []*trace.Analysis) *trace.Analysis {
 // figures computes the figures of a rank's trace. Communication is a share of the steps, because a trace
 // begins and ends with waiting. Without steps, it is a share of the time from the first kernel to the last.
 func figures(r *trace.Analysis) *rankFigures {
-	f := &rankFigures{
-		Kernels:     r.Kernels,
-		Steps:       r.Steps,
-		SpanNs:      r.SpanNs,
-		CommSumNs:   r.CommSumNs,
-		CommUnionNs: r.CommUnionNs,
-		ExposedNs:   r.ExposedCommNs,
-		ComputeNs:   r.ComputeUnionNs,
-		IdleNs:      r.IdleNs,
-		CopyNs:      r.CopyNs,
-		SMCoverage:  r.SMCoverage,
-		Warning:     r.Warning,
-		Error:       r.Error,
-		result:      r,
-	}
-
+	f := &rankFigures{Figures: &r.Figures, result: r}
 	for _, c := range r.Collectives {
 		f.Collectives += c.Count
 	}

@@ -220,10 +220,6 @@ func (h *Host) read(ctx context.Context, files []string, t *tracing) error {
 	}
 
 	t.note = trace.Align(compared)
-	for _, f := range t.ranks {
-		f.WaitNs = f.result.WaitNs
-	}
-
 	if want := max(t.gpus, 1); len(t.ranks) < want {
 		errs = append(errs, fmt.Errorf("there are traces of %d of %d ranks", len(t.ranks), want))
 	}
