@@ -263,8 +263,6 @@ func blockRows(t *testing.T, name string, k stage.Kind, docs *sourceDocs) []attr
 	case "gate":
 		return slices.Concat(docs.literals("bodySchema", ""), docs.literals("commonAttributes", "check."),
 			docs.fields(t, "gate.assertion", nil, "hcl", "assert."))
-	case "preflight":
-		return slices.Concat(docs.literals("schema", ""), docs.literals("checkAttributes", "check."))
 	case "grid":
 		return slices.Concat(docs.literals("gridSchema", ""), docs.literals("productBlocks", ""),
 			docs.literals("axisSchema", "axis."), docs.literals("deriveSchema", "derive."),
