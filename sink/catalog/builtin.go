@@ -33,13 +33,7 @@ type description struct {
 // write them.
 type describedTable struct {
 	Table
-	Columns []group             `json:"columns"`
-	Lanes   string              `json:"lanes"`
-	Rows    []string            `json:"rows"`
-	Orders  map[string][]string `json:"orders"`
-	Labels  map[string]string   `json:"labels"`
-	Words   map[string]string   `json:"words"`
-	Takes   map[string][]string `json:"takes"`
+	Columns []group `json:"columns"`
 }
 
 // group lists columns of one role. Maybe are metrics that a row may lack.
@@ -59,7 +53,6 @@ var builtIn = sync.OnceValue(func() *description {
 	}
 
 	for _, t := range d.Tables {
-		t.lanes, t.rows, t.orders, t.labels, t.words, t.takes = t.Lanes, t.Rows, t.Orders, t.Labels, t.Words, t.Takes
 		if !slices.ContainsFunc(t.Columns, func(g group) bool { return g.Identity != nil }) {
 			t.columns = d.role(Identity, identity...)
 		}

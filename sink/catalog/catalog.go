@@ -90,9 +90,9 @@ type Table struct {
 	// KernelSourceKey is true if kernel_source is part of the key, because several kernels
 	// of one shape have rows.
 	KernelSourceKey bool `json:"kernel_source_key"`
-	// lanes are the kernels whose rows readers keep apart from those of other kernels: a
+	// Lanes are the kernels whose rows readers keep apart from those of other kernels: a
 	// part of the kernel name, or "*" for every kernel.
-	lanes string
+	Lanes string
 	// ZeroLegal is true when a latency of zero is data, not a fault.
 	ZeroLegal bool `json:"zero_legal"`
 	// Repeats is what readers do with rows that repeat a key.
@@ -111,12 +111,15 @@ type Table struct {
 	// Doc is one line on what the rows are.
 	Doc string
 
+	Rows   []string            // the order of the rows, see FileOrder
+	Orders map[string][]string // other orders of the columns, by backend
+	Labels map[string]string   // framework labels that differ from the backend's
+	Words  map[string]string   // spellings by "backend column word"
+	// Takes are the only values, as text, that readers accept in a column. Without an entry, they accept any, or any of
+	// the column's vocabulary (function Words). A reader that finds another value rejects the whole table.
+	Takes map[string][]string
+
 	columns []Column
-	rows    []string            // the order of the rows, see FileOrder
-	orders  map[string][]string // other orders of the columns, by backend
-	labels  map[string]string   // framework labels that differ from the backend's
-	words   map[string]string   // spellings by "backend column word"
-	takes   map[string][]string // the only values that readers of this table take of a column
 }
 
 // Lookup finds a table by name; the extensions ".txt", ".csv" and ".parquet"
@@ -155,7 +158,7 @@ func Suggest(name string) []string { return (*Catalog)(nil).Suggest(name) }
 // the two power columns close the row.
 func (t *Table) Columns(backend string, power bool) []Column {
 	cols := slices.Clone(t.columns)
-	if order, ok := t.orders[backend]; ok {
+	if order, ok := t.Orders[backend]; ok {
 		cols = t.sorted(order)
 	}
 	if power {
@@ -205,7 +208,7 @@ func (t *Table) Column(name string) (Column, bool) {
 // its rows are in the order of upstream's files: largest first. In custom_allreduce_perf
 // the row of a graph precedes the eager row of the same size.
 func (t *Table) FileOrder(key []string) []string {
-	out := slices.Clone(t.rows)
+	out := slices.Clone(t.Rows)
 	for _, k := range key {
 		if !slices.Contains(out, k) && !slices.Contains(out, "-"+k) {
 			out = append(out, k)
@@ -231,10 +234,10 @@ func (t *Table) Key() []string {
 // lane returns the lane of the rows of a kernel. Most kernels have the lane "".
 func (t *Table) lane(kernel string) string {
 	switch {
-	case t.lanes == "*":
+	case t.Lanes == "*":
 		return kernel
-	case t.lanes != "" && strings.Contains(kernel, t.lanes):
-		return t.lanes
+	case t.Lanes != "" && strings.Contains(kernel, t.Lanes):
+		return t.Lanes
 	}
 	return ""
 }
@@ -291,7 +294,7 @@ func (t *Table) DtypeColumn() string {
 // Framework returns the word of a backend in the framework column. An unknown backend is
 // returned unchanged.
 func (t *Table) Framework(backend string) string {
-	if l, ok := t.labels[backend]; ok {
+	if l, ok := t.Labels[backend]; ok {
 		return l
 	}
 	if b, ok := LookupBackend(backend); ok {
@@ -303,17 +306,10 @@ func (t *Table) Framework(backend string) string {
 // Spelling returns the word that a backend's table has for a value of a plan. Most are
 // equal, but the DeepSeek-V4 tables of SGLang have fp8_e4m3 for an fp8 cache.
 func (t *Table) Spelling(backend, column, word string) string {
-	if w, ok := t.words[backend+" "+column+" "+word]; ok {
+	if w, ok := t.Words[backend+" "+column+" "+word]; ok {
 		return w
 	}
 	return word
-}
-
-// Takes returns the only values, as text, that readers accept in a column, or nil if they
-// accept any, or any of the column's vocabulary (Words). A reader that finds another value
-// rejects the whole table.
-func (t *Table) Takes(column string) []string {
-	return slices.Clone(t.takes[column])
 }
 
 // Source is the code of this package: checkpoints of what follows from it are

@@ -22,7 +22,7 @@ func (t *Table) KeyOf(recs ...arrow.Record) []string {
 
 // severalLanes reports whether rows of one key in rec differ by their lane.
 func (t *Table) severalLanes(rec arrow.Record, key []string) bool {
-	if t.lanes == "" || !table.Has(rec, "kernel_source") {
+	if t.Lanes == "" || !table.Has(rec, "kernel_source") {
 		return false
 	}
 	kernels, words, err := table.Codes(rec, "kernel_source")

@@ -78,7 +78,7 @@ func below(rec arrow.Record, name string, least int64) (n int, first int64) {
 
 // notTaken counts the rows whose value readers of the table do not take.
 func notTaken(rec arrow.Record, name string, t *catalog.Table) []string {
-	takes := t.Takes(name)
+	takes := t.Takes[name]
 	if takes == nil {
 		return nil
 	}
