@@ -96,10 +96,9 @@ import "old" {
 }
 
 export "csv" {
-  input   = import.old
-  format  = "csv"
-  columns = ["gemm_dtype", "m", "n", "k"]
-  reader  = "0.4"
+  input  = import.old
+  format = "csv"
+  reader = "0.4"
 }
 
 export "database" {

@@ -74,8 +74,6 @@ type Config struct {
 	File string `hcl:"file,optional"`
 	// Table is the name of the perf table if the data does not name it.
 	Table string `hcl:"table,optional"`
-	// Columns lists the columns between kernel_source and latency. The default is the columns of the perf table.
-	Columns []string `hcl:"columns,optional"`
 	// Power is "auto" (power columns if every row has them), "never" or "require" (an error if a row lacks them).
 	Power string `hcl:"power,optional"`
 	// System (reference or string) is the system folder of a database. The default is the system of the data.
@@ -178,10 +176,10 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		bad("Unknown field", "%s", problem)
 	}
 
-	if c.attached() && (c.File != "" || c.Format != "" || c.Table != "" || len(c.Columns) > 0) {
+	if c.attached() && (c.File != "" || c.Format != "" || c.Table != "") {
 		bad(
 			"Words without use",
-			"The layout %q writes files under their own names; leave file, format, table and columns away.",
+			"The layout %q writes files under their own names; leave file, format and table away.",
 			c.Layout,
 		)
 	}

@@ -74,7 +74,8 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		return nil, err
 	}
 
-	rec, from, noted, err := assemble(sets, sh)
+	made := &assembly{shape: sh}
+	rec, err := made.join(sets)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +118,7 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	var report written
 	writing := func() error {
 		return locked(ctx, rc, filepath.Dir(t.path), func() (err error) {
-			report, err = c.write(rc, t, payload{sets: sets, rec: rec, key: key, from: from, partial: partial}, out)
+			report, err = c.write(rc, t, payload{sets: sets, rec: rec, key: key, from: made.from, partial: partial}, out)
 			return err
 		})
 	}
@@ -132,12 +133,12 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	}
 
 	out.Checks = doubtful
-	for _, text := range noted.words {
+	for _, text := range made.words {
 		out.Checks = append(out.Checks, warning("words", "%s", text))
 	}
 
-	if noted.power != "" {
-		out.Checks = append(out.Checks, warning("power", "%s", noted.power))
+	if made.dropped != "" {
+		out.Checks = append(out.Checks, warning("power", "%s", made.dropped))
 	}
 
 	if len(leftOut) > 0 {
@@ -148,12 +149,12 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	}
 
 	if rc.Events != nil {
-		for _, n := range noted.lacks {
+		for _, n := range made.lacks {
 			rc.Events.Message(rc.Address, "info", n)
 		}
 	}
 
-	out.Message = report.text(t.name, out.Artifacts[0]) + from.text()
+	out.Message = report.text(t.name, out.Artifacts[0]) + made.from.text()
 	out.Values = map[string]cty.Value{
 		"path":  cty.StringVal(t.path),
 		"added": cty.NumberIntVal(int64(report.Added)),
@@ -177,7 +178,7 @@ func (c *Config) datasets(rc *stage.RunContext) ([]*stage.Dataset, error) {
 
 // destination returns the table of rows and its place in a database.
 func (c *Config) destination(info stage.Info) (shape, tree.Place, error) {
-	sh := shape{columns: c.Columns, power: c.Power, backend: c.Backend, strict: tree.Layout(c.Layout) != tree.Flat}
+	sh := shape{power: c.Power, backend: c.Backend, strict: tree.Layout(c.Layout) != tree.Flat}
 	if b, ok := catalog.BackendOf(info.Framework); ok && sh.backend == "" {
 		sh.backend = b.Name
 	}
@@ -277,38 +278,25 @@ func locked(ctx context.Context, rc *stage.RunContext, dir string, do func() err
 	return errors.Join(do(), unlock())
 }
 
-// assemble brings every dataset to the perf file's form and joins them.
-func assemble(sets []*stage.Dataset, sh shape) (arrow.Record, origin, notes, error) {
+// join brings every dataset to the perf file's form and joins them.
+func (a *assembly) join(sets []*stage.Dataset) (arrow.Record, error) {
 	var recs []arrow.Record
-	var from origin
-
-	var all notes
 	for _, ds := range sets {
-		rec, o, n, err := perfRows(ds, sh)
+		rec, err := a.rows(ds)
 		if err != nil {
-			return nil, from, all, err
+			return nil, err
 		}
-
-		if err := sh.fit(rec, keyOf(ds, sh, rec)); err != nil {
-			return nil, from, all, fmt.Errorf("nothing was written: %w", err)
+		if err := a.fit(rec, keyOf(ds, a.shape, rec)); err != nil {
+			return nil, fmt.Errorf("nothing was written: %w", err)
 		}
-
 		recs = append(recs, rec)
-		all.lacks, all.words, all.power = append(all.lacks, n.lacks...), append(all.words, n.words...),
-			cmp.Or(all.power, n.power)
-		from = from.and(o)
 	}
 
 	rec, err := join(recs)
 	if err == nil {
-		err = apart(recs, keyOf(sets[0], sh, rec))
+		err = apart(recs, keyOf(sets[0], a.shape, rec))
 	}
-
-	if err != nil {
-		return nil, from, all, err
-	}
-
-	return rec, from, all, nil
+	return rec, err
 }
 
 // partly returns why one of the datasets lacks cases; see stage.Info. It returns "" if none does.

@@ -29,7 +29,7 @@ func (sh shape) fit(rec arrow.Record, key []string) error {
 		return err
 	}
 
-	if sh.table != nil && len(sh.columns) == 0 {
+	if sh.table != nil {
 		if bad := rules.Schema(rec, sh.table, rules.SchemaOptions{}); len(bad) > 0 {
 			return fmt.Errorf("readers of %s cannot use these rows: %s; check \"schema\" of a gate finds them before",
 				sh.table.Name, strings.Join(bad, "; "))

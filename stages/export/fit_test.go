@@ -34,8 +34,6 @@ func TestUnfitRowsAreRefused(t *testing.T) {
 		"minus zero": {"latency", floats(math.Copysign(0, -1)), nil, "(1 zero)"},
 		"null": {"latency", table.Floats([]float64{0.1, 0, 0.3}, []bool{true, false, true}), nil,
 			"latency has no value in 1 rows"},
-		"null, own columns": {"latency", table.Floats([]float64{0.1, 0, 0.3}, []bool{true, false, true}),
-			func(c *Config) { c.Columns = []string{"m"} }, "(1 null)"},
 		"null key":        {"m", table.Ints([]int64{1, 2, 3}, []bool{true, false, true}), nil, "m has no value in 1 rows"},
 		"size of nothing": {"m", table.Ints([]int64{1, 0, -5}, nil), nil, "m is below 1 in 2 rows, for example 0"},
 		"formula": {"kernel_source", texts("=1+1"), nil,
@@ -158,8 +156,9 @@ func TestDoubtfulRowsAreTold(t *testing.T) {
 	for _, text := range []string{"007", "1_0", "1.10", " 5", "nan", "1e400"} {
 		ds := gemm(order(2))
 		ds.Table = table.WithColumn(ds.Table, "tag", table.Texts([]string{"a", text}, nil))
+		ds.Info.Perf, ds.Info.Op, ds.Info.Params = "", "mine", []string{"m", "tag"}
 		tagged := func(format string) string {
-			return messages(mustRun(t, config(func(c *Config) { c.Columns, c.Format = []string{"m", "tag"}, format }),
+			return messages(mustRun(t, config(func(c *Config) { c.File, c.Format = "mine."+format, format }),
 				t.TempDir(), ds))
 		}
 		if got := tagged(CSV); !strings.Contains(got, "warn numbers: the column tag is text and has") {

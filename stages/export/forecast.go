@@ -48,7 +48,7 @@ func (c *Config) unusable(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 			continue // attachments are known when they are there
 		}
 
-		diags = append(diags, stage.MissingColumns(f, c.Columns, at)...)
+		diags = append(diags, stage.MissingColumns(f, nil, at)...)
 		sh, place, _ := c.destination(f.Info)
 		t, known, flat := sh.table, sh.table != nil, !sh.strict
 		switch {
@@ -67,7 +67,7 @@ func (c *Config) unusable(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 				"The rows of %s belong to no perf table; give the file a name with \"file\".",
 				input.Ref.Address,
 			)
-		case known && len(c.Columns) == 0 && !f.Open:
+		case known && !f.Open:
 			if missing := missingOf(t, f); len(missing) > 0 {
 				bad(
 					"Columns of the table are missing",

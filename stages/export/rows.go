@@ -22,63 +22,53 @@ var identity = []string{"framework", "version", "device", "op_name", "kernel_sou
 type shape struct {
 	table   *catalog.Table // nil for ops without a published table
 	backend string
-	columns []string // instead of the op's own
 	power   string
 	strict  bool // words that readers do not know are errors, not notes
 }
 
-// notes are what a reader of the file may want to know of it.
-type notes struct {
-	lacks []string // columns that the file is written without
-	words []string // that readers do not know
-	power string   // why the file has no power although rows have
+// assembly brings datasets to the form of their perf file, and collects what a reader of the file may want to know.
+type assembly struct {
+	shape
+	from    origin
+	lacks   []string // columns that the file is written without
+	words   []string // that readers do not know
+	dropped string   // why the file has no power although rows have
 }
 
-// perfRows brings a dataset to the form of its perf file: identity columns
-// first, the op's columns, the metrics, then power; rows sorted by key. The
-// origin counts these rows.
-func perfRows(ds *stage.Dataset, sh shape) (_ arrow.Record, from origin, n notes, _ error) {
-	rec, err := ownRows(ds.Table, ds, sh)
+// rows brings a dataset to the form of its perf file: identity columns
+// first, the op's columns, the metrics, then power.
+func (a *assembly) rows(ds *stage.Dataset) (arrow.Record, error) {
+	rec, err := ownRows(ds.Table, ds, a.shape)
 	if err != nil {
-		return nil, from, n, err
+		return nil, err
 	}
 
-	if from, err = originOf(ds, rec); err != nil {
-		return nil, from, n, err
-	}
-
-	rows := int(rec.NumRows())
-	rec, err = withIdentity(rec, ds, sh, rows)
+	from, err := originOf(ds, rec)
 	if err != nil {
-		return nil, from, n, err
+		return nil, err
 	}
+	a.from = a.from.and(from)
 
-	names, lacks, err := sh.names(rec, ds)
+	if rec, err = withIdentity(rec, ds, a.shape); err != nil {
+		return nil, err
+	}
+	names, err := a.names(rec, ds)
 	if err != nil {
-		return nil, from, n, err
+		return nil, err
 	}
-
-	power, dropped, err := sh.powerColumns(rec)
+	power, err := a.powerColumns(rec)
 	if err != nil {
-		return nil, from, n, err
+		return nil, err
 	}
 
-	names = append(names, power...)
-	out, err := table.Select(rec, names...)
+	out, err := table.Select(rec, append(names, power...)...)
 	if err != nil {
-		return nil, from, n, err
+		return nil, err
 	}
-
-	out, words, err := sh.conform(out)
-	if err != nil {
-		return nil, from, n, err
+	if out, err = a.conform(out); err != nil {
+		return nil, err
 	}
-
-	if out, err = sh.rounded(out, ds); err != nil {
-		return nil, from, n, err
-	}
-
-	return out, from, notes{lacks: lacks, words: words, power: dropped}, nil
+	return a.rounded(out, ds)
 }
 
 // digits is the number of significant digits of a measured number in a perf file. Clocks
@@ -152,8 +142,8 @@ func (sh shape) identity() []string {
 
 // withIdentity adds the identity columns that the table lacks, with the values of the
 // dataset's Info.
-func withIdentity(rec arrow.Record, ds *stage.Dataset, sh shape, n int) (arrow.Record, error) {
-	op := ds.Info.Op
+func withIdentity(rec arrow.Record, ds *stage.Dataset, sh shape) (arrow.Record, error) {
+	n, op := int(rec.NumRows()), ds.Info.Op
 	if o, ok := catalog.LookupOp(op); ok && o.OpName != "" {
 		op = o.OpName
 	} else if sh.table != nil && len(sh.table.OpNames) == 1 {
@@ -206,8 +196,8 @@ func (sh shape) labelled(words []string) arrow.Array {
 }
 
 // names lists the file's columns without power.
-func (sh shape) names(rec arrow.Record, ds *stage.Dataset) ([]string, []string, error) {
-	names := slices.Clone(sh.identity())
+func (a *assembly) names(rec arrow.Record, ds *stage.Dataset) ([]string, error) {
+	names := slices.Clone(a.identity())
 	add := func(list ...string) {
 		for _, c := range list {
 			if !slices.Contains(names, c) {
@@ -216,60 +206,46 @@ func (sh shape) names(rec arrow.Record, ds *stage.Dataset) ([]string, []string, 
 		}
 	}
 
-	// The columns of the block, else those of the grid if no table or an open one describes them.
-	own := sh.columns
 	switch {
-	case len(own) > 0:
-		for _, c := range own {
-			if !table.Has(rec, c) {
-				return nil, nil, fmt.Errorf("\"columns\" names %q: %w", c, &table.MissingError{Name: c, Have: table.Names(rec)})
-			}
-		}
-	case sh.table == nil && len(ds.Info.Params) == 0:
-		return nil, nil, fmt.Errorf("the data belongs to no perf table and names no parameters; set \"table\" or \"columns\"")
-	case sh.table == nil || sh.table.Open:
-		own = ds.Info.Params
-	}
-
-	if len(own) > 0 || sh.table.Open {
-		add(own...)
-		add(sh.metrics(rec)...)
-		return names, nil, nil
-	}
-
-	if !sh.table.Identified() {
+	case a.table == nil && len(ds.Info.Params) == 0:
+		return nil, fmt.Errorf("the data belongs to no perf table and names no parameters; set \"table\"")
+	case a.table == nil || a.table.Open: // the columns of the grid
+		add(ds.Info.Params...)
+		add(a.metrics(rec)...)
+		return names, nil
+	case !a.table.Identified():
 		names = nil // kernel_source follows the latency
 	}
-	var missing, notes []string
-	required := sh.table.Required()
-	for _, c := range sh.table.Columns(sh.backend, false) {
+
+	var missing []string
+	required := a.table.Required()
+	for _, c := range a.table.Columns(a.backend, false) {
 		switch {
 		case table.Has(rec, c.Name):
 			add(c.Name)
 		case slices.Contains(required, c.Name):
 			missing = append(missing, c.Name)
 		case c.Role != catalog.Identity:
-			notes = append(notes, fmt.Sprintf("%s is written without its column %s, which the data lacks",
-				sh.table.Name, c.Name))
+			a.lacks = append(a.lacks, fmt.Sprintf("%s is written without its column %s, which the data lacks",
+				a.table.Name, c.Name))
 		}
 	}
 
-	for _, c := range sh.table.Extra() {
+	for _, c := range a.table.Extra() {
 		if table.Has(rec, c.Name) {
 			add(c.Name)
 		}
 	}
 
 	if len(missing) > 0 {
-		return nil, nil, fmt.Errorf(
+		return nil, fmt.Errorf(
 			"%s needs the columns %s, and the data has %s; name the axes of the grid as the table does, or choose another table",
-			sh.table.Name,
+			a.table.Name,
 			strings.Join(missing, ", "),
 			strings.Join(table.Names(rec), ", "),
 		)
 	}
-
-	return names, notes, nil
+	return names, nil
 }
 
 // metrics are the measured columns to write: those that every row has, and
@@ -290,11 +266,11 @@ func (sh shape) metrics(rec arrow.Record) []string {
 	return out
 }
 
-// powerColumns returns the power columns to write, or why there are none although rows have
+// powerColumns returns the power columns to write, and keeps why there are none although rows have
 // a power. A power that is not above zero is not a measurement.
-func (sh shape) powerColumns(rec arrow.Record) (names []string, dropped string, err error) {
-	if sh.power == PowerNever {
-		return nil, "", nil
+func (a *assembly) powerColumns(rec arrow.Record) ([]string, error) {
+	if a.power == PowerNever {
+		return nil, nil
 	}
 
 	rows, whole := int(rec.NumRows()), true
@@ -307,7 +283,7 @@ func (sh shape) powerColumns(rec arrow.Record) (names []string, dropped string, 
 
 		col, err := table.Float64s(rec, name)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 
 		n := 0
@@ -326,11 +302,11 @@ func (sh shape) powerColumns(rec arrow.Record) (names []string, dropped string, 
 
 	switch {
 	case whole && rows > 0:
-		return []string{"power", "power_limit"}, "", nil
-	case sh.power == PowerNeed:
-		return nil, "", fmt.Errorf("power = \"require\", and %d of %d rows have it; measure with power = true", have, rows)
+		return []string{"power", "power_limit"}, nil
+	case a.power == PowerNeed:
+		return nil, fmt.Errorf("power = \"require\", and %d of %d rows have it; measure with power = true", have, rows)
 	case said:
-		dropped = fmt.Sprintf(
+		a.dropped = fmt.Sprintf(
 			"%d of %d rows have a power and a limit above zero, and readers need them for every row of a file: they are not "+
 				"written",
 			have,
@@ -338,33 +314,30 @@ func (sh shape) powerColumns(rec arrow.Record) (names []string, dropped string, 
 		)
 	}
 
-	return nil, dropped, nil
+	return nil, nil
 }
 
 // conform brings types and words to what readers of the table accept.
-func (sh shape) conform(rec arrow.Record) (arrow.Record, []string, error) {
-	if sh.table == nil {
-		return rec, nil, nil
+func (a *assembly) conform(rec arrow.Record) (arrow.Record, error) {
+	if a.table == nil {
+		return rec, nil
 	}
 
-	var notes []string
 	for i, name := range table.Names(rec) {
-		col, ok := sh.table.Column(name)
+		col, ok := a.table.Column(name)
 		if !ok {
 			continue
 		}
 
 		arr, err := rules.Convert(rec, name, col.Type)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s: the column %s cannot be %s: %w", sh.table.Name, name, col.Type, err)
+			return nil, fmt.Errorf("%s: the column %s cannot be %s: %w", a.table.Name, name, col.Type, err)
 		}
 
-		if words := catalog.Words(name); words != nil && !sh.table.Declared {
-			spelt, unknown, err := sh.spell(rec, name)
-			if err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", sh.table.Name, err)
+		if words := catalog.Words(name); words != nil && !a.table.Declared {
+			if arr, err = a.spell(rec, name); err != nil {
+				return nil, fmt.Errorf("%s: %w", a.table.Name, err)
 			}
-			arr, notes = spelt, append(notes, unknown...)
 		}
 
 		if arr != rec.Column(i) {
@@ -372,36 +345,36 @@ func (sh shape) conform(rec arrow.Record) (arrow.Record, []string, error) {
 		}
 	}
 
-	return rec, notes, nil
+	return rec, nil
 }
 
 // spell writes dtype words as the backend's readers know them.
-func (sh shape) spell(rec arrow.Record, name string) (arrow.Array, []string, error) {
+func (a *assembly) spell(rec arrow.Record, name string) (arrow.Array, error) {
 	codes, words, err := table.Codes(rec, name)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 
-	var notes []string
 	for i, w := range words {
 		now, err := catalog.Word(name, w)
 		switch {
 		case err == nil:
-			words[i] = sh.table.Spelling(sh.backend, name, now)
-		case sh.strict:
-			return nil, nil, fmt.Errorf("%w; readers give up on the whole table", err)
+			words[i] = a.table.Spelling(a.backend, name, now)
+		case a.strict:
+			return nil, fmt.Errorf("%w; readers give up on the whole table", err)
 		default:
-			notes = append(notes, fmt.Sprintf("aiconfigurator does not know the %s %q and could not read the table", name, w))
+			a.words = append(a.words,
+				fmt.Sprintf("aiconfigurator does not know the %s %q and could not read the table", name, w))
 		}
 	}
 
 	out := make([]string, len(codes))
 	for i, code := range codes {
 		if code < 0 {
-			return nil, nil, fmt.Errorf("column %q, row %d has no value", name, i+1)
+			return nil, fmt.Errorf("column %q, row %d has no value", name, i+1)
 		}
 		out[i] = words[code]
 	}
 
-	return table.Texts(out, nil), notes, nil
+	return table.Texts(out, nil), nil
 }

@@ -130,10 +130,9 @@ export "power" {
   power = "require"
 }
 export "no_power" {
-  input   = import.power
-  file    = "no_power.txt"
-  power   = "never"
-  columns = ["m", "n", "k", "gemm_dtype"]
+  input = import.power
+  file  = "no_power.txt"
+  power = "never"
 }
 `
 
