@@ -10,17 +10,27 @@ import (
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
+	"aicplan/engine/grid"
 	"aicplan/sink/base/textutil"
 	"aicplan/stages/runtimes"
 )
 
-// expect returns the environment in which the cases would be measured now, with the code that workers would import, or
-// nil if nothing is known. assumed describes an environment that was seen in an earlier run.
-func (c *Config) expect(ctx context.Context, store *checkpoint.Store,
-	op, planDir string) (env *runtimes.Environment, assumed string) {
+// expect returns the environment in which the cases of a stage would be measured now, with the code that workers would
+// import, or nil if nothing is known. assumed describes an environment that was seen in an earlier run, or that its
+// tasks have reported. cases is nil if they are not known yet.
+func (c *Config) expect(ctx context.Context, store *checkpoint.Store, address, planDir string,
+	cases *grid.Cases) (env *runtimes.Environment, assumed string) {
+	op := ""
+	if cases != nil {
+		op = cases.Spec().Op
+	}
+
 	env, assumed = c.pools.Expect(ctx, store, c.runtime)
 	if env == nil {
 		c.withCode(op, planDir, &runtimes.Environment{})
+		if c.Elsewhere() {
+			return c.submitted(store, address, cases)
+		}
 		return nil, ""
 	}
 

@@ -121,14 +121,11 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 		return nil, err
 	}
 
-	if order != nil {
-		if order.Key == key {
-			// The earlier process may have ended before its tasks reported.
-			if err := r.learn(order); err != nil {
-				return nil, err
-			}
-		}
+	if r.env != nil && r.journal.Len() > 0 {
+		r.remember() // the earlier process may have ended before its tasks reported
+	}
 
+	if order != nil {
 		active, err := executors.Active(ctx, scheduler, order)
 		switch {
 		case err != nil:
@@ -183,23 +180,6 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 
 		return r.concluded(f)
 	}
-}
-
-// learn takes the environment that a task of an earlier run has reported, if no environment is known
-// yet, and reuses the rows of that run.
-func (r *running) learn(o *executors.Order) error {
-	env := reportedBy(o)
-	if r.env != nil || env == nil {
-		return nil
-	}
-
-	if err := r.useEnvironment(env); err != nil {
-		return err
-	}
-	if r.journal.Len() > 0 {
-		r.remember()
-	}
-	return nil
 }
 
 // reportedBy returns the environment that the first task of an order has reported, or nil.

@@ -39,7 +39,7 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 	}
 	env := c.measuredIn.Load()
 	if env == nil { // other stages may have met other workers since
-		env, _ = c.expect(ctx, pc.Store, spec.Op, pc.PlanDir)
+		env, _ = c.expect(ctx, pc.Store, pc.Address, pc.PlanDir, cases)
 	}
 	if env == nil {
 		env = &runtimes.Environment{}

@@ -109,10 +109,7 @@ func (p *planning) check(context.Context) error {
 // expectation determines the environment and the files that the rows depend on. It sets reason if one of them is
 // not known.
 func (p *planning) expectation(ctx context.Context) error {
-	p.env, p.assumed = p.expect(ctx, p.pc.Store, p.cases.Spec().Op, p.pc.PlanDir)
-	if p.env == nil && p.Elsewhere() {
-		p.env, p.assumed = p.submitted(p.pc.Store, p.pc.Address, p.cases)
-	}
+	p.env, p.assumed = p.expect(ctx, p.pc.Store, p.pc.Address, p.pc.PlanDir, p.cases)
 	if u := p.pools.Unanswered(p.runtime); u != nil {
 		p.warn("%s; %s", u.What, u.Fix)
 	}

@@ -55,7 +55,7 @@ func (c *Config) start(ctx context.Context, rc *stage.RunContext, part *Part) (*
 		part.others = r.job.restrict(part.Places)
 	}
 
-	if env, _ := r.expect(ctx, rc.Store, r.job.cases.Spec().Op, rc.PlanDir); env != nil {
+	if env, _ := r.expect(ctx, rc.Store, rc.Address, rc.PlanDir, r.job.cases); env != nil {
 		return r, r.useEnvironment(env)
 	}
 	return r, nil
