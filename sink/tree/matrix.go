@@ -205,12 +205,16 @@ func (n need) in(rec arrow.Record) Answer {
 	lacking := false
 	var fits []func(row int) bool
 	ints := func(name string) []int64 {
+		_, optional := Defaults[name]
+		if optional && !table.Has(rec, name) {
+			return make([]int64, rec.NumRows())
+		}
 		c, err := table.Int64s(rec, name)
 		if err != nil {
 			lacking = true
 			return nil
 		}
-		if _, optional := Defaults[name]; !optional {
+		if !optional {
 			fits = append(fits, func(row int) bool { return !c.Null(row) })
 		}
 		return c.Values
@@ -225,9 +229,6 @@ func (n need) in(rec arrow.Record) Answer {
 	}
 
 	for name, want := range n.exact {
-		if _, optional := Defaults[name]; optional && want == 0 && !table.Has(rec, name) {
-			continue
-		}
 		values := ints(name)
 		fits = append(fits, func(row int) bool { return values[row] == want })
 	}

@@ -151,16 +151,12 @@ func (m MatrixModel) needs(tp int64) ([]need, error) {
 	}
 
 	var out []need
+	add := func(op string, n need, tables ...string) {
+		n.op, n.tables = op, tables
+		out = append(out, n)
+	}
 	gemm := func(op string, n, k int64) {
-		out = append(
-			out,
-			need{
-				op:     op,
-				tables: []string{"gemm_perf"},
-				within: map[string]int64{"n": n, "k": k},
-				any:    map[string][]string{"gemm_dtype": dtypes},
-			},
-		)
+		add(op, need{within: map[string]int64{"n": n, "k": k}, any: map[string][]string{"gemm_dtype": dtypes}}, "gemm_perf")
 	}
 	divide := func(what string, v int64) (int64, error) {
 		if v%tp != 0 {
@@ -200,20 +196,9 @@ func (m MatrixModel) needs(tp int64) ([]need, error) {
 			exact["num_key_value_heads"] = kv
 		}
 
-		for _, phase := range []struct{ op, table string }{
-			{"attention prefill", "context_attention_perf"}, {"attention decode", "generation_attention_perf"},
-		} {
-			out = append(
-				out,
-				need{
-					op:     phase.op,
-					tables: []string{phase.table},
-					exact:  exact,
-					within: map[string]int64{"num_heads": heads},
-					mha:    mha,
-				},
-			)
-		}
+		n := need{exact: exact, within: map[string]int64{"num_heads": heads}, mha: mha}
+		add("attention prefill", n, "context_attention_perf")
+		add("attention decode", n, "generation_attention_perf")
 	}
 
 	for _, l := range m.MLA {
@@ -221,16 +206,9 @@ func (m MatrixModel) needs(tp int64) ([]need, error) {
 		if err != nil {
 			return nil, err
 		}
-		at := map[string]int64{"num_heads": heads}
-		out = append(
-			out,
-			need{op: "latent attention prefill", tables: []string{"mla_context_module_perf", "context_mla_perf"}, exact: at},
-			need{
-				op:     "latent attention decode",
-				tables: []string{"mla_generation_module_perf", "generation_mla_perf"},
-				exact:  at,
-			},
-		)
+		n := need{exact: map[string]int64{"num_heads": heads}}
+		add("latent attention prefill", n, "mla_context_module_perf", "context_mla_perf")
+		add("latent attention decode", n, "mla_generation_module_perf", "generation_mla_perf")
 	}
 
 	for _, e := range m.MoE {
@@ -238,28 +216,13 @@ func (m MatrixModel) needs(tp int64) ([]need, error) {
 		if len(formats) == 0 {
 			formats = dtypes
 		}
-		out = append(
-			out,
-			need{
-				op:     "experts",
-				tables: []string{"moe_perf"},
-				ranks:  tp,
-				any:    map[string][]string{"moe_dtype": formats},
-				exact: map[string]int64{
-					"hidden_size": e.HiddenSize,
-					"inter_size":  e.InterSize,
-					"topk":        e.TopK,
-					"num_experts": e.NumExperts,
-				},
-			},
-		)
+		add("experts", need{ranks: tp, any: map[string][]string{"moe_dtype": formats}, exact: map[string]int64{
+			"hidden_size": e.HiddenSize, "inter_size": e.InterSize, "topk": e.TopK, "num_experts": e.NumExperts,
+		}}, "moe_perf")
 	}
 
 	if tp > 1 {
-		out = append(
-			out,
-			need{op: "all-reduce", tables: []string{"custom_allreduce_perf"}, exact: map[string]int64{"num_gpus": tp}},
-		)
+		add("all-reduce", need{exact: map[string]int64{"num_gpus": tp}}, "custom_allreduce_perf")
 	}
 
 	return out, nil
