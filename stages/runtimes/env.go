@@ -254,15 +254,6 @@ func (p *Pools) elsewhere(rt *stage.Runtime, seen *Environment) string {
 	return ""
 }
 
-// packageVersion returns the installed version of the runtime's package, or "" if it is not installed or
-// cannot be determined here.
-func (p *Pools) packageVersion(ctx context.Context, rt *stage.Runtime) string {
-	if rt.Package == "" || len(rt.Launcher) > 0 {
-		return ""
-	}
-	return p.Kind(rt.Kind).Installed(ctx, p, rt, nil).Package
-}
-
 // Known returns the environment in which a runtime was last seen, or nil.
 func Known(store *checkpoint.Store, address string) (*Environment, error) {
 	raw, err := os.ReadFile(knownPath(store, address))

@@ -25,10 +25,8 @@ func endpointKind() Kind {
 			Stability: stage.Experimental,
 			Table:     "serving_perf",
 			Ops:       endpointOps(),
-			Options:   endpointOptions(),
-			Collect: []stage.Block{{Name: "load",
-				Doc:     "what every load point asks; a column of the grid with the same name wins",
-				Options: loadOptions()}, searchBlock()},
+			Options:   loadOptions(true),
+			Collect:   loadBlocks(),
 		},
 		Host:          func(init worker.Init) (worker.Host, error) { return load.NewHost(init), nil },
 		Check:         func(init worker.Init, c worker.Case) error { return load.NewHost(init).Check(c) },
@@ -56,17 +54,15 @@ func endpointOps() []stage.Op {
 	return out
 }
 
-// searchBlock returns the block that makes a load a search.
-func searchBlock() stage.Block {
-	return stage.Block{Name: "search", Doc: "searches the highest concurrency or rate that meets limits",
-		Options: Options(new(load.Search).Options())}
+// loadBlocks returns the blocks of a collect that describe its load.
+func loadBlocks() []stage.Block {
+	return []stage.Block{
+		{Name: "load", Doc: "what every load point asks; a column of the grid with the same name wins",
+			Options: loadOptions(false)},
+		{Name: "search", Doc: "searches the highest concurrency or rate that meets limits",
+			Options: Options(new(load.Search).Options())},
+	}
 }
-
-// endpointOptions returns the options of the runtime block.
-func endpointOptions() []stage.Option { return ofLoad(true) }
-
-// loadOptions returns the options of the load block.
-func loadOptions() []stage.Option { return ofLoad(false) }
 
 // optionTypes maps kinds of load options to types of plans.
 var optionTypes = map[string]cty.Type{
@@ -74,8 +70,8 @@ var optionTypes = map[string]cty.Type{
 	"texts": cty.Map(cty.String), "numbers": cty.Map(cty.Number), "any": cty.DynamicPseudoType,
 }
 
-// ofLoad converts the options that package load declares.
-func ofLoad(runtime bool) []stage.Option {
+// loadOptions converts the options that package load declares, of the runtime block or of the load block.
+func loadOptions(runtime bool) []stage.Option {
 	var out []stage.Option
 	for _, o := range load.PlanOptions() {
 		if o.Runtime == runtime {

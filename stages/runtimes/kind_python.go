@@ -172,7 +172,7 @@ func (*interpreted) Look(ctx context.Context, p *Pools, rt *stage.Runtime) (stri
 		return python + " is there; the runtime names no package", nil
 	}
 
-	v := p.packageVersion(ctx, rt)
+	v := p.interpreter(ctx, rt, nil).Package
 	if u := p.Unanswered(rt); u != nil {
 		return "", u
 	}

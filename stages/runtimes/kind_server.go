@@ -29,9 +29,7 @@ func serverKind() Kind {
 			Table:      "serving_perf",
 			Options:    serverOptions(),
 			Blocks:     Blocks(host.Options()),
-			Collect: append([]stage.Block{{Name: "load",
-				Doc:     "what every load point asks; a column of the grid with the same name wins",
-				Options: loadOptions()}, searchBlock()}, Blocks(host.CollectBlocks())...),
+			Collect:    append(loadBlocks(), Blocks(host.CollectBlocks())...),
 		},
 		Host:          func(init worker.Init) (worker.Host, error) { return host.New(init, nil), nil },
 		Check:         host.Check,
@@ -46,7 +44,7 @@ func serverKind() Kind {
 // serverOptions returns the options of the server and, except for the url, of the endpoint.
 func serverOptions() []stage.Option {
 	own := Options(host.Options())
-	for _, o := range endpointOptions() {
+	for _, o := range loadOptions(true) {
 		if !slices.Contains([]string{"url", "urls", "url_weights"}, o.Name) {
 			own = append(own, o)
 		}

@@ -168,9 +168,7 @@ func (p *Pools) devicesOf(rt *stage.Runtime, slots []worker.Slot) []string {
 	devices, err := p.chosen(rt)
 	switch {
 	case err == nil:
-		for _, d := range devices {
-			out = append(out, d.UUID)
-		}
+		out = uuidsOf(devices)
 	case kind.About().OnProcessor:
 		return []string{fileutil.Processor} // a machine without GPUs
 	}
