@@ -274,81 +274,79 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 		}
 	}
 
-	const model, arch, data, hw, exe = "workload.model.", "workload.model.model_arch.", "workload.data.",
-		"workload.hardware.", "Model-executor."
-	set(configured, model+"model_family", f.Model)
+	set(configured, "workload.model.model_family", f.Model)
 
 	if m := f.Config; m != nil {
-		set(configured, model+"precision", precisionWord(m.DType))
+		set(configured, "workload.model.precision", precisionWord(m.DType))
 
-		set(configured, model+"moe", deref(m.mixes()))
+		set(configured, "workload.model.moe", deref(m.mixes()))
 
 		for at, v := range map[string]*int{"num_layers": m.Layers, "num_heads": m.Heads, "num_kv_heads": m.KVHeads,
 			"head_dim": m.headDim(), "num_params": m.params(), "num_params_active": m.params(),
 			"num_params_embedding": m.embedding()} {
-			set(configured, arch+at, deref(v))
+			set(configured, "workload.model.model_arch."+at, deref(v))
 		}
 	}
 
-	set(configured, model+"precision", precisionWord(text(row["precision"])))
-	column(measured, model+"iteration", "iterations")
-	column(configured, data+"batch_size", "batch_size")
-	column(configured, data+"seq_len", "seq_len")
-	column(measured, data+"input_len", "input_length")
-	column(measured, data+"output_len", "output_length")
+	set(configured, "workload.model.precision", precisionWord(text(row["precision"])))
+	column(measured, "workload.model.iteration", "iterations")
+	column(configured, "workload.data.batch_size", "batch_size")
+	column(configured, "workload.data.seq_len", "seq_len")
+	column(measured, "workload.data.input_len", "input_length")
+	column(measured, "workload.data.output_len", "output_length")
 
 	if len(f.GPUs) > 0 {
-		set(measured, hw+"xpu_spec.model", deviceWord(f.GPUs[0].Name))
+		set(measured, "workload.hardware.xpu_spec.model", deviceWord(f.GPUs[0].Name))
 
 		if m := f.GPUs[0].Memory; m != nil {
-			set(measured, hw+"xpu_spec.memory_gb", float64(*m/1e7)/100)
+			set(measured, "workload.hardware.xpu_spec.memory_gb", float64(*m/1e7)/100)
 		}
 
-		set(measured, hw+"xpu_spec.count_per_node", len(f.GPUs))
-		set(measured, hw+"driver", f.Driver)
+		set(measured, "workload.hardware.xpu_spec.count_per_node", len(f.GPUs))
+		set(measured, "workload.hardware.driver", f.Driver)
 		if f.CUDA > 0 {
-			set(measured, hw+"driver_version", fmt.Sprintf("cuda_%d.%d", f.CUDA/1000, f.CUDA%1000/10))
+			set(measured, "workload.hardware.driver_version", fmt.Sprintf("cuda_%d.%d", f.CUDA/1000, f.CUDA%1000/10))
 		}
 
 		switch {
 		case f.NVLinks != nil && *f.NVLinks > 0 && f.NVSwitch != nil && *f.NVSwitch:
-			set(measured, hw+"network_topo.topology", fmt.Sprintf("NVSwitch, %d NVLinks a GPU", *f.NVLinks))
+			set(measured, "workload.hardware.network_topo.topology", fmt.Sprintf("NVSwitch, %d NVLinks a GPU", *f.NVLinks))
 		case f.NVLinks != nil && *f.NVLinks > 0:
-			set(measured, hw+"network_topo.topology", fmt.Sprintf("%d NVLinks a GPU", *f.NVLinks))
+			set(measured, "workload.hardware.network_topo.topology", fmt.Sprintf("%d NVLinks a GPU", *f.NVLinks))
 		}
 	}
 
 	if spec := f.system(); spec != nil { // scale-out, then scale-up, in one direction
-		set(configured, hw+"network_topo.bandwidth_gbps",
+		set(configured, "workload.hardware.network_topo.bandwidth_gbps",
 			[]float64{spec.Node.InterNodeBW * 8 / 1e9, spec.Node.IntraNodeBW * 8 / 1e9})
 	}
 	if f.NVLinks != nil && *f.NVLinks > 0 {
-		set(measured, exe+"protocol_selection", []string{"nvlink"})
+		set(measured, "Model-executor.protocol_selection", []string{"nvlink"})
 	}
 
 	// The GPUs of a cell are its ranks: expert parallelism uses the same ranks.
 	switch n, traced := int(asNumber(row["gpus"])), int(asNumber(row["traced_ranks"])); {
 	case n > 0 && traced == n:
-		set(measured, hw+"xpu_spec.total_count", n)
+		set(measured, "workload.hardware.xpu_spec.total_count", n)
 	case n > 0:
-		set(configured, hw+"xpu_spec.total_count", n)
+		set(configured, "workload.hardware.xpu_spec.total_count", n)
 	}
 
-	set(configured, exe+"framework.name", strings.ToLower(ds.Info.Framework))
-	set(measured, exe+"framework.version", f.Version)
+	set(configured, "Model-executor.framework.name", strings.ToLower(ds.Info.Framework))
+	set(measured, "Model-executor.framework.version", f.Version)
 
 	if f.Version == "" && ds.Info.Version != "unknown" {
-		set(measured, exe+"framework.version", ds.Info.Version)
+		set(measured, "Model-executor.framework.version", ds.Info.Version)
 	}
 
 	for at, name := range map[string]string{"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size",
 		"dp_replicate": "data_parallel_size", "cp": "context_parallel_size", "ep": "expert_parallel_size"} {
-		column(configured, exe+"model_plan_parallelization."+at, name)
+		column(configured, "Model-executor.model_plan_parallelization."+at, name)
 	}
 
 	if f.NCCL != "" {
-		set(measured, exe+"communication_library.name", "NCCL")
-		set(measured, exe+"communication_library.version", f.NCCL)
+		set(measured, "Model-executor.communication_library.name", "NCCL")
+		set(measured, "Model-executor.communication_library.version", f.NCCL)
 	}
 
 	env := map[string]string{}
@@ -359,7 +357,7 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 	}
 
 	if len(env) > 0 {
-		out[exe+"communication_library.env"] = experiment.Field{Value: env, Source: configured}
+		out["Model-executor.communication_library.env"] = experiment.Field{Value: env, Source: configured}
 	}
 
 	var traces, others []string
@@ -409,12 +407,14 @@ func decoded(v cty.Value) (out any) {
 // %, or nil if a part of it is unknown. A token takes two operations for each active weight without the
 // embedding, and 4 * layers * heads * head_dim for each token of its context.
 func mfu(card experiment.Card, row map[string]any, f *cellFacts) *float64 {
-	const arch = "workload.model.model_arch."
 	var n []float64
 	for _, v := range []any{
-		card[arch+"num_params_active"].Value, card[arch+"num_params_embedding"].Value, card[arch+"num_layers"].Value,
-		card[arch+"num_heads"].Value, card[arch+"head_dim"].Value, row["batch_size"], row["input_length"],
-		row["output_length"], row["iteration_wall_clock"], row["gpus"],
+		card["workload.model.model_arch.num_params_active"].Value,
+		card["workload.model.model_arch.num_params_embedding"].Value,
+		card["workload.model.model_arch.num_layers"].Value,
+		card["workload.model.model_arch.num_heads"].Value,
+		card["workload.model.model_arch.head_dim"].Value,
+		row["batch_size"], row["input_length"], row["output_length"], row["iteration_wall_clock"], row["gpus"],
 	} {
 		x := asNumber(v)
 		if x <= 0 {

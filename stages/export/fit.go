@@ -100,20 +100,18 @@ func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, erro
 		return nil, err
 	}
 
-	seen := make([]bool, ix.Len())
-	twice, example := 0, 0
+	known, example := 0, -1 // keys are numbered by their first row
 	for i, id := range ids {
-		if seen[id] {
-			if twice++; twice == 1 {
-				example = i
-			}
+		if int(id) == known {
+			known++
+		} else if example < 0 {
+			example = i
 		}
-		seen[id] = true
 	}
 
-	if twice > 0 && len(key) > 0 { // rows of a table without a key differ by the grid
+	if example >= 0 && len(key) > 0 { // rows of a table without a key differ by the grid
 		which := fmt.Sprintf("%d of %d rows repeat the key of a row before them, for example %s",
-			twice, len(ids), table.Describe(rec, example, key))
+			len(ids)-known, len(ids), table.Describe(rec, example, key))
 		seen := "first"
 		switch tab := t.table; {
 		case tab != nil && tab.Repeats == catalog.GiveUp:

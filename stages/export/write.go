@@ -66,24 +66,20 @@ func apart(recs []arrow.Record, key []string) error {
 	}
 
 	ix := table.NewKeyIndex(key, table.KeyOptions{Missing: tree.Defaults})
-	owner := map[uint32]int{}
-
 	twice, example := 0, ""
-	for n, rec := range recs {
+	for _, rec := range recs {
+		before := ix.Len()
 		ids, err := ix.Number(rec)
 		if err != nil {
 			return err
 		}
 
 		for row, id := range ids {
-			first, there := owner[id]
-			switch {
-			case !there:
-				owner[id] = n
-			case first != n:
-				if twice++; twice == 1 {
-					example = table.Describe(rec, row, key)
-				}
+			if int(id) >= before {
+				continue
+			}
+			if twice++; twice == 1 {
+				example = table.Describe(rec, row, key)
 			}
 		}
 	}
