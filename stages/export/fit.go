@@ -131,7 +131,8 @@ func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, erro
 	if t.layout == tree.Flat {
 		for _, name := range []string{"framework", "version", "device"} {
 			if seen := table.Distinct(rec, name); len(seen) > 1 {
-				warn(name, "the rows are of several %ss (%s), and readers of one file take them for one", name, textutil.First(seen, 5, ", "))
+				warn(name, "the rows are of several %ss (%s), and readers of one file take them for one", name,
+					textutil.First(seen, 5, ", "))
 			}
 		}
 	}
