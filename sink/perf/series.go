@@ -18,18 +18,12 @@ const SeriesType = "application/vnd.apache.parquet"
 // never null, ascending. The other columns differ between series.
 const SeriesTime = "timestamp_ns"
 
-// seriesCase is a column of joined series only.
-const seriesCase = "case_id"
-
 // EncodeSeries returns a series as Parquet, its rows in the order of time. The bytes depend
-// on the data only. It reports an error for a record that is not a series of one case.
+// on the data only. It reports an error for a record that is not a series.
 func EncodeSeries(rec arrow.Record) ([]byte, error) {
 	rec, err := normalSeries(rec)
 	if err != nil {
 		return nil, err
-	}
-	if table.Has(rec, seriesCase) {
-		return nil, fmt.Errorf("a series of one case has no column %q", seriesCase)
 	}
 
 	var out bytes.Buffer

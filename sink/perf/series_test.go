@@ -85,7 +85,6 @@ func TestSeriesErrors(t *testing.T) {
 		"no column":                 seriesOf(t, map[string]any{"v": 1}),
 		"1 rows have no timestamp":  seriesOf(t, map[string]any{SeriesTime: 1}, map[string]any{"v": 1}),
 		"timestamp_ns":              seriesOf(t, map[string]any{SeriesTime: "noon"}),
-		"has no column \"case_id\"": seriesOf(t, map[string]any{SeriesTime: 1, seriesCase: "x"}),
 	} {
 		if _, err := EncodeSeries(rec); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -42,15 +42,3 @@ func (c *Config) besideSpecs(batch *fileutil.Batch, rc *stage.RunContext, t targ
 		return tree.NextLanes(data, t.place.Backend, t.place.Version, c.AttentionLanes)
 	})
 }
-
-// Beside returns the attributes that are not part of the key because they are unset.
-func (c *Config) Beside() map[string]string {
-	out := map[string]string{}
-	for name, unset := range map[string]bool{"sidecar": c.Sidecar == 0, "current": !c.Current,
-		"attention_lanes": len(c.AttentionLanes) == 0} {
-		if unset {
-			out[name] = "it is not set"
-		}
-	}
-	return out
-}
