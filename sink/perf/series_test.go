@@ -82,9 +82,9 @@ func TestReadSeriesSortsByTime(t *testing.T) {
 func TestSeriesErrors(t *testing.T) {
 	t.Parallel()
 	for want, rec := range map[string]arrow.Record{
-		"no column":                 seriesOf(t, map[string]any{"v": 1}),
-		"1 rows have no timestamp":  seriesOf(t, map[string]any{SeriesTime: 1}, map[string]any{"v": 1}),
-		"timestamp_ns":              seriesOf(t, map[string]any{SeriesTime: "noon"}),
+		"no column":                seriesOf(t, map[string]any{"v": 1}),
+		"1 rows have no timestamp": seriesOf(t, map[string]any{SeriesTime: 1}, map[string]any{"v": 1}),
+		"timestamp_ns":             seriesOf(t, map[string]any{SeriesTime: "noon"}),
 	} {
 		if _, err := EncodeSeries(rec); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
