@@ -55,15 +55,11 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 		}
 	}
 	if cases != nil && truncated(cases.Len(), pc.Options) {
-		k["selection"] = selectionKey(pc.Options)
+		chosen := map[string]any{"limit": pc.Options.Limit, "smoke": pc.Options.Smoke}
+		if pc.Options.Smoke {
+			chosen["seed"] = pc.Options.Seed
+		}
+		k["selection"] = chosen
 	}
 	return k, nil
-}
-
-func selectionKey(o stage.Options) any {
-	key := map[string]any{"limit": o.Limit, "smoke": o.Smoke}
-	if o.Smoke {
-		key["seed"] = o.Seed
-	}
-	return key
 }

@@ -20,30 +20,22 @@ func Kind() stage.ServiceKind {
 	return stage.ServiceKind{
 		Name:    "telemetry",
 		Summary: "monitors GPUs during a collect: DCGM exporters and NVML",
-		Options: runtimes.Options(new(attributes).options()),
+		Options: runtimes.Options(new(Config).attributes()),
 	}
 }
 
-// attributes is the content of a telemetry block.
-type attributes struct {
-	endpoints                []string
-	defaults, nvml, required bool
-	interval, timeout        worker.Duration
-	counters                 string
-}
-
-func (b *attributes) options() []worker.Option {
+func (c *Config) attributes() []worker.Option {
 	return []worker.Option{
-		{Name: "endpoints", Into: &b.endpoints, Doc: "DCGM exporters, as HOST:PORT or URL"},
-		{Name: "defaults", Into: &b.defaults, Default: true, Doc: "also try localhost:9400 and localhost:9401"},
-		{Name: "nvml", Into: &b.nvml, Default: true, Doc: "read the GPUs of this machine through the driver"},
-		{Name: "interval", Into: &b.interval, Default: worker.Duration(telemetry.DefaultInterval),
+		{Name: "endpoints", Into: &c.endpoints, Doc: "DCGM exporters, as HOST:PORT or URL"},
+		{Name: "defaults", Into: &c.tried, Default: true, Doc: "also try localhost:9400 and localhost:9401"},
+		{Name: "nvml", Into: &c.nvml, Default: true, Doc: "read the GPUs of this machine through the driver"},
+		{Name: "interval", Into: (*worker.Duration)(&c.options.Interval), Default: worker.Duration(telemetry.DefaultInterval),
 			Doc: "time between two scrapes of a source, 10ms to 300s"},
-		{Name: "timeout", Into: &b.timeout, DefaultDoc: "2s or six intervals, whichever is longer",
-			Doc: "maximum time of a scrape, 10ms to 300s"},
-		{Name: "counters", Into: &b.counters,
+		{Name: "timeout", Into: (*worker.Duration)(&c.options.Timeout),
+			DefaultDoc: "2s or six intervals, whichever is longer", Doc: "maximum time of a scrape, 10ms to 300s"},
+		{Name: "counters", Into: &c.counters,
 			Doc: "a counter file of the exporter, relative to the plan: FIELD, gauge or counter, help text"},
-		{Name: "required", Into: &b.required, Default: false, Doc: "fail the collect if no source reports a GPU"},
+		{Name: "required", Into: &c.Required, Default: false, Doc: "fail the collect if no source reports a GPU"},
 	}
 }
 
@@ -52,21 +44,21 @@ type Config struct {
 	Address  string
 	Required bool
 
-	endpoints []string // normalised, those named by the user
-	defaults  []string
+	endpoints []string // of the user, then normalised
+	tried     bool     // whether the default endpoints are tried
+	defaults  []string // normalised
 	nvml      bool
+	counters  string
 	options   telemetry.Options
 }
 
 // Parse reads the block of s and its counter file. Errors name the option.
 func Parse(s *stage.Service) (*Config, error) {
-	var b attributes
-	if err := runtimes.Decode(s, b.options()); err != nil {
+	c := &Config{Address: s.Address, options: telemetry.Options{Set: telemetry.Builtin()}}
+	if err := runtimes.Decode(s, c.attributes()); err != nil {
 		return nil, err
 	}
 
-	c := &Config{Address: s.Address, Required: b.required, nvml: b.nvml, options: telemetry.Options{
-		Set: telemetry.Builtin(), Interval: time.Duration(b.interval), Timeout: time.Duration(b.timeout)}}
 	for name, d := range map[string]time.Duration{"interval": c.options.Interval, "timeout": c.options.Timeout} {
 		if d != 0 && (d < telemetry.MinInterval || d > telemetry.MaxInterval) {
 			return nil, fmt.Errorf("%s is \"%s\"; it must be a time between %s and %s, such as \"333ms\"",
@@ -75,7 +67,7 @@ func Parse(s *stage.Service) (*Config, error) {
 	}
 
 	tried := telemetry.DefaultEndpoints
-	if !b.defaults {
+	if !c.tried {
 		tried = nil
 	}
 
@@ -84,13 +76,13 @@ func Parse(s *stage.Service) (*Config, error) {
 		return nil, err
 	}
 
-	all, err := telemetry.Endpoints(c.defaults, b.endpoints)
+	all, err := telemetry.Endpoints(c.defaults, c.endpoints)
 	if err != nil {
 		return nil, err
 	}
 
 	c.endpoints = all[len(c.defaults):]
-	if path := b.counters; path != "" {
+	if path := c.counters; path != "" {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(s.Dir, path)
 		}
@@ -101,7 +93,7 @@ func Parse(s *stage.Service) (*Config, error) {
 		}
 		defer f.Close()
 
-		if err := c.options.Set.AddCSV(f, b.counters); err != nil {
+		if err := c.options.Set.AddCSV(f, c.counters); err != nil {
 			return nil, err
 		}
 	}
