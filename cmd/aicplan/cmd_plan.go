@@ -17,7 +17,6 @@ type planCmd struct {
 	priceFlag    `embed:""`
 	outFlag      `embed:""`
 	Out          string `help:"Save the plan for apply." placeholder:"FILE" type:"path"`
-	Diff         string `help:"Compare the cases with those of another, or a saved, plan." placeholder:"PLAN" type:"path"`
 	JSON         bool   `name:"json" help:"Print the plan, or its mistakes, as JSON."`
 	DetailedExit bool   `name:"detailed-exitcode" help:"Exit 2 when there is work to do."`
 	Verbose      bool   `short:"v" help:"Show every filter of every grid."`
@@ -42,10 +41,9 @@ func (c *planCmd) Run(a *app) error {
 		}
 	}
 
-	ctx := context.Background()
 	opts := c.options()
 	opts.Price, opts.GPUs, opts.OutDir = c.Price, c.Gpus, c.OutDir
-	p, err := a.plan(ctx, c.planFlags, opts)
+	p, err := a.plan(context.Background(), c.planFlags, opts)
 	if err != nil {
 		return err
 	}
@@ -57,12 +55,9 @@ func (c *planCmd) Run(a *app) error {
 	}
 
 	sum := plan.Summarize(p)
-	switch {
-	case c.Diff != "":
-		err = a.planDiff(ctx, p, c)
-	case c.JSON:
+	if c.JSON {
 		err = a.json(sum)
-	default:
+	} else {
 		err = a.viewSummary(sum, c.Verbose)
 	}
 

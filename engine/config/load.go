@@ -24,10 +24,7 @@ type Options struct {
 	Vars     []string              // NAME=VALUE as given with --var, in order
 	VarFiles []string              // in order
 	Environ  []string              // in the format of os.Environ
-	// Shared means that flags and environment apply to several plans: values for undeclared
-	// variables are ignored.
-	Shared  bool
-	Systems func(name, file string) (*systems.Spec, error)
+	Systems  func(name, file string) (*systems.Spec, error)
 	// Given are values of variables from a file. They override all others.
 	Given map[string]*hclsyntax.Attribute
 	// Optional are values of variables from a file. Undeclared variables are ignored. Given

@@ -107,7 +107,7 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 	for _, kv := range l.opts.Environ {
 		env, value, ok := strings.Cut(kv, "=")
 		name, ours := strings.CutPrefix(env, envPrefix)
-		if !ok || !ours || l.opts.Shared && root.variables[name] == nil {
+		if !ok || !ours {
 			continue
 		}
 		if at := l.src.text(env, value); declared(name, at, hcl.DiagWarning) {
@@ -144,7 +144,7 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 			continue
 		}
 
-		if l.opts.Shared && root.variables[name] == nil || !declared(name, rng, hcl.DiagError) {
+		if !declared(name, rng, hcl.DiagError) {
 			continue
 		}
 

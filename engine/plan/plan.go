@@ -26,8 +26,6 @@ type Options struct {
 	Targets  []string      `json:"targets,omitempty"` // globs over addresses; empty means all
 	Excludes []string      `json:"excludes,omitempty"`
 	Replace  []string      `json:"replace,omitempty"` // run these although their records are current
-	// Shared is set if the globs also apply to another plan. A glob that matches nothing here is then no error.
-	Shared bool `json:"-"`
 	// Price is the cost of an hour of a GPU in any currency. Zero means unknown. A saved plan does not contain it.
 	Price float64 `json:"-"`
 	// GPUs is the number of GPUs that the wall time is estimated for. Zero means those of a node.

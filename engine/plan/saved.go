@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,10 +9,6 @@ import (
 	"slices"
 	"sort"
 	"strings"
-
-	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/klauspost/compress/zstd"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
@@ -49,9 +43,6 @@ type SavedStage struct {
 	// depends on other stages, it contains the source text and the known values that it uses.
 	Body  json.RawMessage `json:"body"`
 	Cases int             `json:"cases,omitempty"`
-	Op    string          `json:"op,omitempty"`
-	// IDs are the first 8 bytes of every case id, sorted, zstd, base64.
-	IDs string `json:"ids,omitempty"`
 }
 
 // Withholds reports whether NAME=VALUE sets a variable that is not saved.
@@ -145,9 +136,7 @@ func savedStages(p *Plan) map[string]SavedStage {
 		ss := SavedStage{Kind: s.Instance.Kind.Name}
 		ss.Body = p.body(s)
 		if s.Plan != nil && s.Plan.Data != nil && s.Plan.Data.Planned != nil {
-			ss.Op = s.Plan.Data.Info.Op
 			ss.Cases = int(s.Plan.Data.Planned.NumRows())
-			ss.IDs = packIDs(CaseIDs(s.Plan.Data.Planned))
 		}
 
 		out[s.Address()] = ss
@@ -176,76 +165,4 @@ func (p *Plan) body(s *Stage) json.RawMessage {
 		panic(fmt.Sprintf("values of %s: %v", s.Address(), err))
 	}
 	return canonical
-}
-
-// CaseIDs returns the case ids of a planned table.
-func CaseIDs(rec arrow.Record) []string {
-	idx := rec.Schema().FieldIndices("case_id")
-	if len(idx) != 1 {
-		panic("planned table without case_id")
-	}
-	col := rec.Column(idx[0]).(*array.String)
-	out := make([]string, col.Len())
-	for i := range out {
-		out[i] = col.Value(i)
-	}
-	return out
-}
-
-const packedID = 16 // hex digits kept of an id
-
-// maxIDs is the maximum size of the unpacked ids of a saved stage in bytes, for 64 million cases.
-const maxIDs = 512 << 20
-
-func packIDs(ids []string) string {
-	short := make([]string, len(ids))
-	for i, id := range ids {
-		short[i] = id[:packedID]
-	}
-	sort.Strings(short)
-	raw := make([]byte, 0, len(ids)*packedID/2)
-	for _, id := range short {
-		b, err := hex.DecodeString(id)
-		if err != nil {
-			panic("case id is not hexadecimal: " + id)
-		}
-		raw = append(raw, b...)
-	}
-
-	enc, err := zstd.NewWriter(nil)
-	if err != nil {
-		panic(err) // options are constant
-	}
-	defer enc.Close()
-	return base64.StdEncoding.EncodeToString(enc.EncodeAll(raw, nil))
-}
-
-// ids returns the shortened case ids of a saved grid.
-func (s SavedStage) ids() (map[string]bool, error) {
-	packed, err := base64.StdEncoding.DecodeString(s.IDs)
-	if err != nil {
-		return nil, fmt.Errorf("the saved case ids are damaged: %w", err)
-	}
-	// A small file may unpack to more than the memory of the machine.
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxIDs), zstd.WithDecoderConcurrency(1))
-	if err != nil {
-		panic(err) // options are constant
-	}
-	defer dec.Close()
-	raw, err := dec.DecodeAll(packed, nil)
-	if err != nil {
-		return nil, fmt.Errorf("the saved case ids are damaged: %w", err)
-	}
-	if len(raw)%(packedID/2) != 0 {
-		return nil, fmt.Errorf(
-			"the saved case ids are damaged: they have %d bytes, which is no multiple of %d",
-			len(raw),
-			packedID/2,
-		)
-	}
-	out := map[string]bool{}
-	for i := 0; i < len(raw); i += packedID / 2 {
-		out[hex.EncodeToString(raw[i:i+packedID/2])] = true
-	}
-	return out, nil
 }

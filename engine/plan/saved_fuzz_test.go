@@ -3,7 +3,6 @@ package plan_test
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"aicplan/engine/plan"
@@ -13,8 +12,8 @@ import (
 // file.
 func FuzzSaved(f *testing.F) {
 	for _, text := range []string{
-		`{"format":"aicplan-plan/2","path":"p.hcl","vars":["a=1"],"options":{},"summary":{},"stages":{"grid.g":{"kind":"grid","body":{},"cases":1,"op":"gemm","ids":"KLUv/QQAQQAAAAAAAAAAAQIDBAUGBwgAAAAA"}}}`,
-		`{"format":"aicplan-plan/2","stages":{"grid.g":{"op":"gemm","ids":"AA=="}}}`,
+		`{"format":"aicplan-plan/2","path":"p.hcl","vars":["a=1"],"options":{},"summary":{},"stages":{"grid.g":{"kind":"grid","body":{},"cases":1}}}`,
+		`{"format":"aicplan-plan/2","stages":{"grid.g":{"cases":2}}}`,
 		`{"format":"aicplan-plan/2","stages":null,"sensitive":["x"]}`,
 		`{"format":"1"}`, `{"format":2}`, `{`, `[]`, `null`, `{"stages":null}`,
 	} {
@@ -29,9 +28,6 @@ func FuzzSaved(f *testing.F) {
 		s, err := plan.Open(path)
 		if err != nil {
 			return
-		}
-		if _, err := s.Sets(); err != nil && strings.Contains(err.Error(), "%!") {
-			t.Errorf("%v", err)
 		}
 		s.Withholds("a=1")
 	})

@@ -24,7 +24,7 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 					out = append(out, a)
 				}
 			}
-			if len(out) == n && !p.Options.Shared {
+			if len(out) == n {
 				at := p.Config.Flag(flag, g)
 				if why := p.Config.LeftOut(g); why != "" {
 					diags = append(diags, stage.ErrorAt(at, "No such stage", "%s is not part of this plan: %s.", g, why)...)
@@ -50,7 +50,7 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 		delete(out, a)
 	}
 	for _, g := range p.Options.Replace {
-		if diags.HasErrors() || p.Options.Shared ||
+		if diags.HasErrors() ||
 			slices.ContainsFunc(all, func(a string) bool { return out[a] && MatchAny([]string{g}, a) }) {
 			continue
 		}

@@ -50,7 +50,6 @@ func (f *File) Run(ctx context.Context, r *Run, load config.Options, store *chec
 	load.Path, load.Inline = r.path, r.inline
 	load.Sources = map[string]*hcl.File{f.name: f.hcl}
 	load.Given = maps.Clone(r.given)
-	load.Shared = false
 	load.Optional = map[string]*hclsyntax.Attribute{}
 	maps.Copy(load.Optional, r.shared)
 	cfg, diags := config.Load(load)
