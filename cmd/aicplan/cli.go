@@ -28,7 +28,6 @@ type cli struct {
 	Data       dataCmd       `cmd:"" help:"Examine databases of perf files."`
 	Show       showCmd       `cmd:"" help:"Print a stage's table, or a saved plan."`
 	Trace      traceCmd      `cmd:"" help:"Print the share of communication in profiler traces."`
-	GPUs       gpusCmd       `cmd:"" name:"gpus" help:"Show the state of GPUs, from DCGM exporters and NVML."`
 	Describe   describeCmd   `cmd:"" help:"List a plan's variables, stages and axes, or evaluate an expression."`
 	Cases      casesCmd      `cmd:"" help:"Print the cases of a grid."`
 	Why        whyCmd        `cmd:"" help:"Explain whether a grid keeps a case."`

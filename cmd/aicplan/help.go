@@ -136,7 +136,6 @@ var examples = map[string]string{
 	"publish":        "aicplan publish --dry-run plans/h200_vllm.hcl",
 	"data read-back": "aicplan data read-back --against before out",
 	"trace":          "aicplan trace profile.json.gz",
-	"gpus":           "aicplan gpus",
 	"describe":       "aicplan describe plans/h200_trtllm.hcl",
 	"cases":          "aicplan cases plans/h200_trtllm.hcl grid.gemm --limit 10",
 	"why":            "aicplan why plans/h200_trtllm.hcl grid.gemm m=1 n=65536 k=65536 gemm_dtype=fp8",

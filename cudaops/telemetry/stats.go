@@ -26,9 +26,6 @@ type Stats struct {
 
 	// Codes: the distinct codes except 0, which means none.
 	Codes []int64
-
-	// Last is the newest value inside the window, for all kinds of metrics.
-	Last *float64
 }
 
 // summarize returns the statistics of the readings of a metric in the window [from, to].
@@ -45,7 +42,6 @@ func summarize(m Metric, times []int64, col []float64, from, to int64) Stats {
 		return st
 	}
 
-	st.Last = &inside[st.Count-1]
 	switch {
 	case m.Name == Energy:
 		energy(&st, times, col, from, to)
