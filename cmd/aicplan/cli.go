@@ -33,7 +33,6 @@ type cli struct {
 	Why        whyCmd        `cmd:"" help:"Explain whether a grid keeps a case."`
 	New        newCmd        `cmd:"" help:"Create the files of a new op."`
 	Ckpt       ckptCmd       `cmd:"" help:"Manage the checkpoints."`
-	Models     modelsCmd     `cmd:"" help:"List the models whose shapes are on file, and what each needs."`
 	Doctor     doctorCmd     `cmd:"" help:"Report what this machine can measure, or run the preflight checks of a plan."`
 	Systems    systemsCmd    `cmd:"" help:"List the shipped system specs, print one, or make one of this machine."`
 	MockServer mockServerCmd `cmd:"" name:"mock-server" help:"Serve an OpenAI-compatible API for trying load."`

@@ -144,7 +144,6 @@ var examples = map[string]string{
 	"ckpt verify":    "aicplan ckpt verify",
 	"ckpt gc":        "aicplan ckpt gc --dry-run",
 	"ckpt import":    "aicplan ckpt import plan.hcl collect.gemm old/gemm_perf.txt",
-	"models":         "aicplan models Qwen/Qwen3-32B",
 	"doctor":         "aicplan doctor plans/h200_trtllm.hcl",
 	"systems":        "aicplan systems h200_sxm",
 	"help":           "aicplan help gate",

@@ -100,14 +100,16 @@ output "by_kind" {
 
 output "names" {
   description = "Every checkpoint that a row names."
-  value = sort(distinct(flatten(concat(
+  value       = local.names
+}
+
+locals {
+  names = sort(distinct(flatten(concat(
     [for r in local.attention : r.models if var.sound != null], # the same
     [for r in local.moe : r.models],
     [for kind, rows in local.rows : [for r in rows : r.models]],
   ))))
-}
 
-locals {
   # Versions of the frameworks that the case plans name for single models, by model.
   pins = var.cases == "095f58a" ? {} : merge(
     { for m in concat(local.qwen38_models, ["RadixArk/Qwen3.8-2.4T-A95B-NVFP4"]) : m => { vllm = "0.27.1", sglang = "0.5.17" } },

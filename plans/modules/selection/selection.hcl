@@ -22,7 +22,7 @@ variable "models" {
 
   validation {
     condition     = alltrue([for m in var.models : contains(module.models.names, m)])
-    error_message = "No shapes are on file of ${join(", ", local.unknown_models)}.${length(local.meant) == 0 ? "" : " Did you mean ${join(" and ", local.meant)}?"}${length(local.same_maker) == 0 ? "" : " Of the same maker there are ${join(", ", local.same_maker)}."} aicplan models lists what there is."
+    error_message = "No shapes are on file of ${join(", ", local.unknown_models)}.${length(local.meant) == 0 ? "" : " Did you mean ${join(" and ", local.meant)}?"}${length(local.same_maker) == 0 ? "" : " Of the same maker there are ${join(", ", local.same_maker)}."} aicplan describe plans/modules/models --eval local.names lists what there is."
   }
 
   validation {
