@@ -2,13 +2,11 @@ package main
 
 import (
 	"fmt"
-	"path"
-	"slices"
 	"strings"
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
-	"aicplan/engine/config"
+	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
@@ -145,7 +143,7 @@ func ledgers(store *checkpoint.Store, kinds map[string]stage.Kind, globs []strin
 		if kinds[rec.Kind].Class != stage.Measure || rec.Outputs.Ledger == "" || len(globs) == 0 && gone[rec.Address] {
 			continue
 		}
-		if len(globs) > 0 && !slices.ContainsFunc(globs, func(g string) bool { return addressFits(g, rec.Address) }) {
+		if len(globs) > 0 && !plan.MatchAny(globs, rec.Address) {
 			continue
 		}
 
@@ -166,17 +164,4 @@ func ledgers(store *checkpoint.Store, kinds map[string]stage.Kind, globs []strin
 	}
 
 	return out, nil
-}
-
-// addressFits reports whether a glob matches an address with or without its modules.
-func addressFits(glob, address string) bool {
-	for _, at := range []string{address, config.LocalAddress(address)} {
-		if glob == at {
-			return true
-		}
-		if ok, err := path.Match(strings.NewReplacer("[", `\[`, "]", `\]`).Replace(glob), at); err == nil && ok {
-			return true
-		}
-	}
-	return false
 }

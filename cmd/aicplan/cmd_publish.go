@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -70,7 +69,7 @@ func (c *publishCmd) Run(a *app) error {
 		}
 	}
 	for _, g := range c.Stage {
-		if !slices.ContainsFunc(all, func(address string) bool { return addressFits(g, address) }) {
+		if !slices.ContainsFunc(all, func(address string) bool { return plan.MatchAny([]string{g}, address) }) {
 			return fmt.Errorf("%s has no publish stage %s.%s", c.Path, g, stage.DidYouMean(g, all))
 		}
 	}
@@ -81,8 +80,7 @@ func (c *publishCmd) Run(a *app) error {
 	results := []published{}
 	for _, s := range p.Stages {
 		cfg, ok := s.Config.(*publish.Config)
-		if !ok || len(c.Stage) > 0 && !slices.ContainsFunc(c.Stage,
-			func(g string) bool { return addressFits(g, s.Address()) }) {
+		if !ok || len(c.Stage) > 0 && !plan.MatchAny(c.Stage, s.Address()) {
 			continue
 		}
 
@@ -176,11 +174,9 @@ func endedOf(store *checkpoint.Store, addresses []string) ([]stage.Finished, err
 			return nil, err
 		}
 
-		o := &stage.Outcome{Status: stage.Status(rec.Status), Message: rec.Message}
-		if len(rec.Artifacts) > 0 {
-			if err := json.Unmarshal(rec.Artifacts, &o.Artifacts); err != nil {
-				return nil, fmt.Errorf("the record of %s: %w", addr, err)
-			}
+		o, err := plan.ReadOutcome(rec)
+		if err != nil {
+			return nil, fmt.Errorf("the record of %s: %w", addr, err)
 		}
 
 		out = append(out, stage.Finished{Address: addr, Kind: rec.Kind, Outcome: o})

@@ -3,6 +3,7 @@ package grid
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -110,7 +111,10 @@ func (c *Cases) fill(w *walker) hcl.Diagnostics {
 
 	for _, name := range c.spec.Columns {
 		v, all := w.columnOf(name)
-		dict, ids := compact(v, pick(all, stay))
+		if w.kept > len(stay) {
+			all = pick(all, stay)
+		}
+		dict, ids := compact(v, all)
 		info := c.spec.names[name]
 		if _, why := columnKind(dict); why != "" {
 			diags = append(diags, errorAt(
@@ -136,10 +140,8 @@ func (c *Cases) fill(w *walker) hcl.Diagnostics {
 	return diags
 }
 
+// pick returns the elements of all at some indices.
 func pick(all, at []int32) []int32 {
-	if len(all) == len(at) {
-		return all
-	}
 	out := make([]int32, len(at))
 	for i, j := range at {
 		out[i] = all[j]
@@ -200,12 +202,7 @@ func columnKind(dict []cty.Value) (valueKind, string) {
 }
 
 func onlyNulls(dict []cty.Value) bool {
-	for _, v := range dict {
-		if !v.IsNull() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(dict, func(v cty.Value) bool { return !v.IsNull() })
 }
 
 // declaredKind returns the type of a column that is null in all cases, derived from the values and

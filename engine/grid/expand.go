@@ -75,11 +75,7 @@ type Waterfall struct {
 }
 
 func waterfall(w *walker, c *Cases) Waterfall {
-	out := Waterfall{Duplicates: c.duplicates, Cases: c.Len(), Rows: c.Rows()}
-	for _, sp := range w.p.sets {
-		out.Declared = addSat(out.Declared, sp.declared())
-	}
-
+	out := Waterfall{Declared: w.p.declared(), Duplicates: c.duplicates, Cases: c.Len(), Rows: c.Rows()}
 	for _, f := range w.p.filters {
 		n := FilterCount{Name: f.src.Label(), Reason: f.src.Reason, Dropped: f.dropped, Samples: f.samples}
 		switch f.constant() {

@@ -64,11 +64,6 @@ func (w *walker) mayGoOn() bool {
 
 func (w *walker) tooLarge(why string) {
 	w.stop = errStopped
-	declared := int64(0)
-	for _, sp := range w.p.sets {
-		declared = addSat(declared, sp.declared())
-	}
-
 	sizes := w.set.sizes()
 	if w.set.set.Name != "" {
 		sizes = fmt.Sprintf("in %s: %s", w.set.set.label(), sizes)
@@ -77,7 +72,7 @@ func (w *walker) tooLarge(why string) {
 	w.diags = append(w.diags, errorAt(w.longest(), "Grid too large", fmt.Sprintf(
 		"The grid declares %s combinations (%s), and %s. Shorten an axis, make rows of values that belong together, or add "+
 			"a filter that needs only the outer loops; loop_order decides which are outer.",
-		count(declared),
+		count(w.p.declared()),
 		sizes,
 		why,
 	)))
@@ -107,12 +102,8 @@ func count(n int64) string {
 func (w *walker) filterFailed(f *filterProg) {
 	f.broken = true
 	w.failed(f.whole, fmt.Sprintf("filter %q", f.src.Label()), func(v cty.Value) *hcl.Diagnostic {
-		what := "null"
-		if !v.IsNull() {
-			what = v.Type().FriendlyName()
-		}
 		return errorAt(f.whole.expr.src.Range(), "Filter without an answer",
-			fmt.Sprintf("keep must be true or false; it is %s.", what))
+			fmt.Sprintf("keep must be true or false; it is %s.", friendly(v)))
 	})
 }
 

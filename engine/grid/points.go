@@ -255,7 +255,8 @@ func (c *Cases) PointRecord() arrow.Record {
 func (c *Cases) PointsAt(rows, points []int32) arrow.Record {
 	var all []column
 	for _, k := range c.columns {
-		all = append(all, k.only(rows))
+		k.ids = pick(k.ids, rows)
+		all = append(all, k)
 	}
 	for at, name := range c.SweepColumns() {
 		all = append(all, c.sweptColumn(at, name, rows, points))
@@ -268,16 +269,6 @@ func (c *Cases) PointsAt(rows, points []int32) arrow.Record {
 		}
 		return all
 	})
-}
-
-// only returns the column reduced to the given rows.
-func (k column) only(rows []int32) column {
-	ids := make([]int32, len(rows))
-	for at, i := range rows {
-		ids[at] = k.ids[i]
-	}
-	k.ids = ids
-	return k
 }
 
 // sweptColumn returns a swept parameter as a column with one value per pair of case and point.

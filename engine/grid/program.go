@@ -247,8 +247,14 @@ func (sp *setProg) levelOf(vars []*variable) int {
 	return at
 }
 
-// declared returns the number of declared combinations of a set.
-func (sp *setProg) declared() int64 { return sp.levels[0].inner }
+// declared returns the number of declared combinations.
+func (p *program) declared() int64 {
+	n := int64(0)
+	for _, sp := range p.sets {
+		n = addSat(n, sp.levels[0].inner)
+	}
+	return n
+}
 
 // sizes formats the loops of a set with their lengths, for messages.
 func (sp *setProg) sizes() string {

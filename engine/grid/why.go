@@ -206,7 +206,7 @@ func (x *explainer) set(sp *setProg, no int32) {
 
 // narrow reduces a loop to the entries with the given values.
 func (x *explainer) narrow(l *level) {
-	var keep []int
+	var keep []int32
 	for i := range l.size {
 		ok := true
 		for f, v := range l.vars {
@@ -216,15 +216,13 @@ func (x *explainer) narrow(l *level) {
 		}
 
 		if ok {
-			keep = append(keep, i)
+			keep = append(keep, int32(i))
 		}
 	}
 
 	ids := make([][]int32, len(l.ids))
 	for f := range ids {
-		for _, i := range keep {
-			ids[f] = append(ids[f], l.ids[f][i])
-		}
+		ids[f] = pick(l.ids[f], keep)
 	}
 
 	l.ids, l.size = ids, len(keep)
