@@ -40,26 +40,6 @@ func titleOf(verb string, refs []*stage.Ref) string {
 	return verb + " " + strings.Join(names, ", ")
 }
 
-// limits lists the limits that are set. broken reports whether ratios exceed one.
-func (c *compare) limits() []compareLimit {
-	var out []compareLimit
-	for _, l := range []compareLimit{
-		{"median", "|p50 - 1| at most", c.Median, func(r *diff.Comparison, v float64) bool {
-			return math.Abs(r.Ratio.P50-1) > v
-		}},
-		{"spread", "p5 and p95 from p50 at most", c.Spread, func(r *diff.Comparison, v float64) bool {
-			return r.Ratio.P95 > r.Ratio.P50*(1+v) || r.Ratio.P5 < r.Ratio.P50*(1-v)
-		}},
-		{"outliers", "the share of rows that are off the median by a factor of 1.8 at most", c.Outliers,
-			func(r *diff.Comparison, v float64) bool { return outlying(r) > v }},
-	} {
-		if l.value != nil {
-			out = append(out, l)
-		}
-	}
-	return out
-}
-
 // outlyingFactor is from which factor off the median ratio on a row is an outlier.
 const outlyingFactor = 1.8
 
@@ -75,24 +55,17 @@ func outlying(r *diff.Comparison) float64 {
 	return float64(n) / float64(len(ratios))
 }
 
-type compareLimit struct {
-	name, text string
-	value      *float64
-	broken     func(r *diff.Comparison, v float64) bool
-}
-
-func (l compareLimit) String() string { return l.text + " " + number(*l.value) }
-
 func (c *compare) prepare(bad problems) {
 	c.add(c.Reference, bad)
-	limits := c.limits()
-	if len(limits) == 0 {
+	if c.Median == nil && c.Spread == nil && c.Outliers == nil {
 		bad("Comparison without limits",
 			"Give median (how far p50 of the ratio may be from 1), spread, outliers, or several.")
 	}
 
-	for _, l := range limits {
-		bad.negative(l.name, *l.value)
+	for i, v := range []*float64{c.Median, c.Spread, c.Outliers} {
+		if v != nil {
+			bad.negative([]string{"median", "spread", "outliers"}[i], *v)
+		}
 	}
 }
 
@@ -117,13 +90,23 @@ func (c *compare) run(s *subject) finding {
 		return failed(err.Error())
 	}
 
+	q := r.Ratio
 	var asked, broken []string
-	for _, l := range c.limits() {
-		asked = append(asked, l.String())
-		if r.Ratio != nil && l.broken(r, *l.value) {
-			broken = append(broken, l.String())
+	limit := func(v *float64, text string, exceeded func(v float64) bool) {
+		if v == nil {
+			return
+		}
+		text += " at most " + number(*v)
+		asked = append(asked, text)
+		if q != nil && exceeded(*v) {
+			broken = append(broken, text)
 		}
 	}
+	limit(c.Median, "|p50 - 1|", func(v float64) bool { return math.Abs(q.P50-1) > v })
+	limit(c.Spread, "p5 and p95 from p50", func(v float64) bool { return q.P95 > q.P50*(1+v) || q.P5 < q.P50*(1-v) })
+	limit(c.Outliers, "the share of rows that are off the median by a factor of 1.8", func(v float64) bool {
+		return outlying(r) > v
+	})
 
 	out := finding{limit: strings.Join(asked, ", "), total: r.Common + r.B.Duplicates}
 	out.left.add(r.B.Duplicates, "it repeats a key, and only one row of each is compared")
@@ -141,7 +124,6 @@ func (c *compare) run(s *subject) finding {
 		return out
 	}
 
-	q := r.Ratio
 	if q == nil {
 		// Rows that are zero on both sides are equal but have no ratio.
 		out.ok, out.message = true, fmt.Sprintf("%d common rows are zero here and in %s", judged, address)
