@@ -179,7 +179,7 @@ func compare(ds *stage.Dataset, done []*repeat) (facts, error) {
 
 			before := lat.Values[p.row]
 			pairs = append(pairs, pair{fmt.Sprintf("%s: %.6g -> %.6g ms (x %.4f)%s", text, before, v, v/before,
-				clocks(ds, p.row, again)), v / before, math.Abs(v/before - 1)})
+				clocks(table.Row(ds.Table, p.row), again)), v / before, math.Abs(v/before - 1)})
 		}
 	}
 
@@ -235,31 +235,23 @@ func number(v any) (float64, bool) {
 }
 
 // clocks describes the clocks at which a row was measured before and now.
-func clocks(ds *stage.Dataset, row int, again worker.Row) string {
-	var before string
-	if col, err := table.Float64s(ds.Table, "sm_clock_mhz"); err == nil {
-		if v, ok := col.At(row); ok && v > 0 {
-			before = fmt.Sprintf("%.0f", v)
+func clocks(before, now map[string]any) string {
+	mhz := func(row map[string]any) string {
+		if v, ok := number(row["sm_clock_mhz"]); ok && v > 0 {
+			return fmt.Sprintf("%.0f", v)
 		}
-	}
-
-	now := ""
-	if v, ok := number(again["sm_clock_mhz"]); ok && v > 0 {
-		now = fmt.Sprintf("%.0f", v)
+		return "?"
 	}
 
 	out := ""
-	if before != "" || now != "" {
-		out = fmt.Sprintf(" at %s -> %s MHz", cmp.Or(before, "?"), cmp.Or(now, "?"))
+	if a, b := mhz(before), mhz(now); a != "?" || b != "?" {
+		out = fmt.Sprintf(" at %s -> %s MHz", a, b)
 	}
-
-	if col, err := table.Bools(ds.Table, "throttled"); err == nil && !col.Null(row) && col.Values[row] {
+	if before["throttled"] == true {
 		out += " (throttled before)"
 	}
-
-	if again["throttled"] == true {
+	if now["throttled"] == true {
 		out += " (throttled again)"
 	}
-
 	return out
 }
