@@ -2,7 +2,6 @@ package charts
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -113,23 +112,18 @@ func splitBy(t *model.Table) string {
 // null is neither 0 nor "".
 func plannedAxis(t *model.Table, name string) (categories, bool) {
 	const null = "null"
-	p := model.Param{Name: name}
-	if c, err := table.Float64s(t.Data.Planned, name); err == nil {
-		p.Value, p.Numeric = slices.Clone(c.Values), true
-		for i := range p.Value {
-			if c.Null(i) {
-				p.Value[i] = math.NaN()
-			}
-		}
-	} else if c, err := table.Strings(t.Data.Planned, name); err == nil {
-		p.Text = slices.Clone(c.Values)
+	p := model.ParamOf(t.Data.Planned, name)
+	if p.Value == nil && p.Text == nil {
+		return categories{}, false
+	}
+
+	if col := t.Data.Planned.Column(table.Index(t.Data.Planned, name)); col.NullN() > 0 {
+		p.Text = slices.Clone(p.Text)
 		for i := range p.Text {
-			if c.Null(i) {
+			if col.IsNull(i) {
 				p.Text[i] = null
 			}
 		}
-	} else {
-		return categories{}, false
 	}
 
 	a := categoriesOf(p)

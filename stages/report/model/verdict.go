@@ -14,42 +14,39 @@ import (
 
 // verdict is the report in one word, worst first.
 func (r *Report) verdict() Verdict {
-	count := map[stage.Status]int{}
-	first := map[stage.Status]string{}
+	ended := map[stage.Status][]string{} // addresses
 	for _, s := range r.Stages {
-		if count[s.Status] == 0 {
-			first[s.Status] = s.Address
-		}
-		count[s.Status]++
+		ended[s.Status] = append(ended[s.Status], s.Address)
 	}
 
-	stages := func(level, word string, st stage.Status, one, many string) Verdict {
-		if count[st] == 1 {
-			return Verdict{level, word, fmt.Sprintf(one, first[st])}
+	for _, x := range []struct {
+		status          stage.Status
+		word, one, many string
+	}{
+		{stage.StatusFailed, "failed", "The stage %s failed.", "%d stages failed."},
+		{stage.StatusPreflight, "preflight failed", "%s did not let anything be measured.",
+			"%d preflights did not let anything be measured."},
+		{stage.StatusGateFailed, "gate failed", "%s did not let its data through.", "%d gates did not let their data through."},
+	} {
+		if of := ended[x.status]; len(of) == 1 {
+			return Verdict{Bad, x.word, fmt.Sprintf(x.one, of[0])}
+		} else if len(of) > 1 {
+			return Verdict{Bad, x.word, fmt.Sprintf(x.many, len(of))}
 		}
-		return Verdict{level, word, fmt.Sprintf(many, count[st])}
 	}
 
 	c := results.Count(r.Gates)
+	needs := ended[stage.StatusNeeds]
 	switch {
-	case count[stage.StatusFailed] > 0:
-		return stages(Bad, "failed", stage.StatusFailed, "The stage %s failed.", "%d stages failed.")
-	case count[stage.StatusPreflight] > 0:
-		return stages(Bad, "preflight failed", stage.StatusPreflight, "%s did not let anything be measured.",
-			"%d preflights did not let anything be measured.")
-	case count[stage.StatusGateFailed] > 0:
-		return stages(Bad, "gate failed", stage.StatusGateFailed, "%s did not let its data through.",
-			"%d gates did not let their data through.")
 	case r.Run.Unfinished:
 		return Verdict{Warn, "unfinished", "The run goes on, or was killed; the report has what had ended."}
-	case count[stage.StatusInterrupted] > 0:
+	case len(ended[stage.StatusInterrupted]) > 0:
 		return Verdict{Warn, "interrupted", "The run was interrupted; the same command continues it."}
 	case r.Run.Partial != "":
 		return Verdict{Warn, "sample", "A " + r.Run.Partial + " run: a sample of the cases, not the data."}
-	case count[stage.StatusNeeds] > 0:
-		return stages(Warn, "partial", stage.StatusNeeds, "%s needs a runtime that was not here.",
-			"%d stages need a runtime that was not here.")
-	case slices.ContainsFunc(r.Tables, func(t *Table) bool { return t.Partial != "" }) || count[stage.StatusPartial] > 0:
+	case len(needs) > 0:
+		return Verdict{Warn, "partial", "A runtime that was not here is needed by " + List(needs, 4) + "."}
+	case slices.ContainsFunc(r.Tables, func(t *Table) bool { return t.Partial != "" }) || len(ended[stage.StatusPartial]) > 0:
 		return Verdict{Warn, "partial", "Some of the planned data is missing."}
 	case len(r.Tables) == 0:
 		return Verdict{Warn, "no data", "The report has no table to speak of."}

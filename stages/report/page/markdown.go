@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"slices"
 	"strings"
 	"text/template"
 
@@ -55,14 +54,6 @@ type body struct {
 
 // Long is the number of lines of lists that readers look up single entries in.
 func (b body) Long() int { return max(b.Lines, min(maxTables, 3*b.Lines)) }
-
-// Metric heads the column with the medians of the tables.
-func (b body) Metric() string {
-	if slices.ContainsFunc(b.Tables, func(t *model.Table) bool { return t.Metric != "latency" }) {
-		return "metric"
-	}
-	return "latency"
-}
 
 // cutCells is a table with the number of its lines.
 type cutCells struct {
