@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"aicplan/sink/base/textutil"
+	"aicplan/sink/tree"
 )
 
 // sourceDocs has the comments that describe the language of plans.
@@ -198,6 +199,8 @@ func defaultText(v reflect.Value) string {
 		return ""
 	}
 	switch x := v.Interface().(type) {
+	case tree.Layout:
+		return defaultText(reflect.ValueOf(string(x)))
 	case string:
 		if x != "" {
 			return "`\"" + x + "\"`"
@@ -251,7 +254,8 @@ func fieldType(e ast.Expr) string {
 }
 
 var fieldTypes = map[string]string{
-	"string": "string", "DType": "string", "bool": "bool", "int": "number", "int64": "number", "float64": "number",
+	"tree.Layout": "string",
+	"string":      "string", "DType": "string", "bool": "bool", "int": "number", "int64": "number", "float64": "number",
 	"Number": "number", "cty.Value": "reference", "hcl.Expression": "expression",
 }
 

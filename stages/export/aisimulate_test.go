@@ -58,7 +58,7 @@ SGLang,0.5.20,NVIDIA H200,moe,k,w4a16_mxfp4_humming,1,2048,768,8,128,1,1,balance
 			if err != nil {
 				t.Fatal(err)
 			}
-			mustRun(t, config(func(c *Config) { c.Layout = string(tree.Families) }), to, set.Data)
+			mustRun(t, config(func(c *Config) { c.Layout = tree.Families }), to, set.Data)
 			rec, err := tree.ReadFile(filepath.Join(to, path+".parquet"))
 			if err != nil {
 				t.Fatal(err)

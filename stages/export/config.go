@@ -41,7 +41,7 @@ func Kind() stage.Kind {
 			// number of rows with new keys
 			"added": cty.Number,
 		},
-		New: func() stage.Stage { return &Config{Layout: string(tree.Flat), Power: PowerAuto, Reader: ReaderToday} },
+		New: func() stage.Stage { return &Config{Layout: tree.Flat, Power: PowerAuto, Reader: ReaderToday} },
 	}
 }
 
@@ -65,7 +65,7 @@ type Config struct {
 	// Layout is "flat" (one file), "systems" (`data/SYSTEM/BACKEND/VERSION/TABLE.txt`), "families"
 	// (`data/SYSTEM/FAMILY/BACKEND/VERSION/TABLE.parquet` and sidecars), "aiperf" (the files of AIPerf, for rows of an
 	// endpoint) or "experiment" (a folder for each cell, a table and plots, for rows of a server).
-	Layout string `hcl:"layout,optional"`
+	Layout tree.Layout `hcl:"layout,optional"`
 	// Format is "csv" or "parquet". The default is that of the layout and of the extension of file.
 	Format string `hcl:"format,optional"`
 	// Dir is a folder below `--out-dir`.
@@ -136,8 +136,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		bad("Wrong input", "input is an empty list; at least one stage is needed")
 	}
 
-	layout := tree.Layout(c.Layout)
-	if !slices.Contains(tree.Layouts, layout) && !c.attached() {
+	if !slices.Contains(tree.Layouts, c.Layout) && !c.attached() {
 		bad(
 			"Unknown layout",
 			"layout is %q; it must be \"flat\", \"systems\", \"families\", \"aiperf\" or \"experiment\".",
@@ -145,7 +144,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		)
 	}
 
-	if (c.Current || len(c.AttentionLanes) > 0) && layout != tree.Families {
+	if (c.Current || len(c.AttentionLanes) > 0) && c.Layout != tree.Families {
 		bad("Beside no database", "current and attention_lanes write files that readers of the layout \"families\" look for.")
 	}
 
@@ -223,7 +222,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		bad("Unknown power", "power is %q; it must be \"auto\", \"never\" or \"require\".", c.Power)
 	}
 
-	if layout != tree.Flat && c.File != "" {
+	if c.Layout != tree.Flat && c.File != "" {
 		bad(
 			"File without use",
 			"The layout %q names its files after their tables; leave \"file\" out, or use the layout \"flat\".",
@@ -234,7 +233,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	switch {
 	case c.Reader != ReaderToday && c.Reader != ReaderOld:
 		bad("Unknown reader", "reader is %q; it must be %q or %q.", c.Reader, ReaderToday, ReaderOld)
-	case c.Reader == ReaderOld && (layout == tree.Families || c.Format == Parquet):
+	case c.Reader == ReaderOld && (c.Layout == tree.Families || c.Format == Parquet):
 		bad(
 			"Reader and layout disagree",
 			"The readers of %s know CSV files only: use the layout \"systems\" or \"flat\" with CSV.",
@@ -252,7 +251,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		}
 	}
 
-	if layout != tree.Families && len(c.Reuse) > 0 {
+	if c.Layout != tree.Families && len(c.Reuse) > 0 {
 		bad("Reuse without use", "Only the layout \"families\" has a reuse.yaml.")
 	}
 
@@ -293,7 +292,7 @@ func (c *Config) merges() bool {
 	if c.Merge != nil {
 		return *c.Merge
 	}
-	return tree.Layout(c.Layout) != tree.Flat
+	return c.Layout != tree.Flat
 }
 
 func (c *Config) reuseEntries() []tree.ReuseEntry {

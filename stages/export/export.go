@@ -87,7 +87,7 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		}
 	}
 
-	if err := oneOrigin(rec, tree.Layout(c.Layout)); err != nil {
+	if err := oneOrigin(rec, c.Layout); err != nil {
 		return nil, fmt.Errorf("nothing was written: %w", err)
 	}
 
@@ -178,7 +178,7 @@ func (c *Config) datasets(rc *stage.RunContext) ([]*stage.Dataset, error) {
 
 // destination returns the table of rows and its place in a database.
 func (c *Config) destination(info stage.Info) (shape, tree.Place, error) {
-	sh := shape{power: c.Power, backend: c.Backend, strict: tree.Layout(c.Layout) != tree.Flat}
+	sh := shape{power: c.Power, backend: c.Backend, strict: c.Layout != tree.Flat}
 	if b, ok := catalog.BackendOf(info.Framework); ok && sh.backend == "" {
 		sh.backend = b.Name
 	}
@@ -201,7 +201,7 @@ func (c *Config) destination(info stage.Info) (shape, tree.Place, error) {
 
 // target names the file and keeps it inside the output folder.
 func (c *Config) target(outDir string, place tree.Place, partial bool) (target, error) {
-	t := target{layout: tree.Layout(c.Layout), place: place, format: c.Format}
+	t := target{layout: c.Layout, place: place, format: c.Format}
 	if t.format == "" {
 		t.format = CSV
 		if t.layout == tree.Families || strings.HasSuffix(c.File, ".parquet") {

@@ -209,8 +209,8 @@ func TestPathsStayInside(t *testing.T) {
 		func(c *Config) { c.File = "../gemm_perf.txt" },
 		func(c *Config) { c.File = "/tmp/gemm_perf.txt" },
 		func(c *Config) { c.Dir = ".." },
-		func(c *Config) { c.Layout, c.Version = string(tree.Families), "../../x" },
-		func(c *Config) { c.Layout, c.System = string(tree.Systems), cty.StringVal("..") },
+		func(c *Config) { c.Layout, c.Version = tree.Families, "../../x" },
+		func(c *Config) { c.Layout, c.System = tree.Systems, cty.StringVal("..") },
 	} {
 		dir := t.TempDir()
 		if _, err := run(t, config(change), filepath.Join(dir, "out"), gemm(order(1))); err == nil {
@@ -224,7 +224,7 @@ func TestPathsStayInside(t *testing.T) {
 
 func TestSystemsLayout(t *testing.T) {
 	dir := t.TempDir()
-	mustRun(t, config(func(c *Config) { c.Layout, c.SystemSpec = string(tree.Systems), true }), dir, gemm(order(2)))
+	mustRun(t, config(func(c *Config) { c.Layout, c.SystemSpec = tree.Systems, true }), dir, gemm(order(2)))
 
 	if got := read(t, dir, "data", "h200_sxm", "trtllm", "1.3.0", "gemm_perf.txt"); strings.Count(got, "\n") != 3 {
 		t.Errorf("file:\n%s", got)
@@ -242,7 +242,7 @@ func TestSystemsLayout(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		out := mustRun(t, config(func(c *Config) { c.Layout, c.SystemSpec = string(tree.Systems), true }), dir,
+		out := mustRun(t, config(func(c *Config) { c.Layout, c.SystemSpec = tree.Systems, true }), dir,
 			gemm(order(2)))
 		if len(out.Artifacts) != 2 || out.Artifacts[1].Path != path ||
 			out.Artifacts[1].Digest != fileutil.Digest([]byte(text)) {
@@ -256,7 +256,7 @@ func TestSystemsLayout(t *testing.T) {
 
 func TestMergeSaysWhatItDid(t *testing.T) {
 	dir := t.TempDir()
-	c := func() *Config { return config(func(c *Config) { c.Layout = string(tree.Families) }) }
+	c := func() *Config { return config(func(c *Config) { c.Layout = tree.Families }) }
 	mustRun(t, c(), dir, gemm([]int{0, 1, 2}))
 
 	out := mustRun(t, c(), dir, gemm([]int{2, 3}))
@@ -352,7 +352,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 	}{
 		{without("kernel_source"), nil, "kernel_source"},
 		{without("n"), nil, "gemm_perf needs the columns n"},
-		{without(), func(c *Config) { c.Layout, c.Version = string(tree.Systems), "" }, ""},
+		{without(), func(c *Config) { c.Layout, c.Version = tree.Systems, "" }, ""},
 		{&stage.Dataset{}, nil, "no rows"},
 	}
 	for _, tt := range tests {
@@ -364,7 +364,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 
 	ds := gemm(order(1))
 	ds.Info.System = ""
-	if _, err := run(t, config(func(c *Config) { c.Layout = string(tree.Families) }), t.TempDir(),
+	if _, err := run(t, config(func(c *Config) { c.Layout = tree.Families }), t.TempDir(),
 		ds); err == nil || !strings.Contains(err.Error(), "the system of the layout") {
 		t.Errorf("error %v", err)
 	}
@@ -373,7 +373,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 func TestWordsThatReadersDoNotKnow(t *testing.T) {
 	ds := gemm(order(1))
 	ds.Table = table.WithColumn(ds.Table, "gemm_dtype", table.Constant("float32", 1))
-	if _, err := run(t, config(func(c *Config) { c.Layout = string(tree.Systems) }), t.TempDir(),
+	if _, err := run(t, config(func(c *Config) { c.Layout = tree.Systems }), t.TempDir(),
 		ds); err == nil || !strings.Contains(err.Error(), "float32") {
 		t.Errorf("a database takes a word that its readers do not know: %v", err)
 	}

@@ -12,7 +12,7 @@ var _ stage.FileWriter = (*Config)(nil)
 // Files implements stage.FileWriter: the file of the flat layout, if it has a name and is
 // not merged with an existing file.
 func (c *Config) Files() []string {
-	if tree.Layout(c.Layout) != tree.Flat || c.File == "" || c.merges() {
+	if c.Layout != tree.Flat || c.File == "" || c.merges() {
 		return nil
 	}
 	return []string{filepath.Join(c.Dir, c.File)}

@@ -19,7 +19,7 @@ func TestUnfitRowsAreRefused(t *testing.T) {
 	floats := func(second float64) arrow.Array { return table.Floats([]float64{0.1, second, 0.3}, nil) }
 	texts := func(second string) arrow.Array { return table.Texts([]string{"a", second, "c"}, nil) }
 
-	families := func(c *Config) { c.Layout = string(tree.Families) }
+	families := func(c *Config) { c.Layout = tree.Families }
 	for name, tt := range map[string]struct {
 		column string
 		cells  arrow.Array
@@ -126,7 +126,7 @@ func TestDoubtfulRowsAreTold(t *testing.T) {
 
 	ds = gemm(order(2))
 	ds.Table = table.WithColumn(ds.Table, "device", table.Constant("NVIDIA B200", 2))
-	out = mustRun(t, config(func(c *Config) { c.Layout = string(tree.Families) }), t.TempDir(), ds)
+	out = mustRun(t, config(func(c *Config) { c.Layout = tree.Families }), t.TempDir(), ds)
 	if got := messages(out); !strings.HasPrefix(got,
 		`warn device: the rows were measured on "NVIDIA B200", and the folder is of h200_sxm`) {
 		t.Error(got)

@@ -125,8 +125,7 @@ func (c *Config) targetName(in stage.Forecasts) string {
 	}
 
 	f := c.first(in)
-	layout := tree.Layout(c.Layout)
-	if layout == tree.Flat && c.File != "" {
+	if c.Layout == tree.Flat && c.File != "" {
 		return path.Join(c.Dir, c.File)
 	}
 
@@ -149,7 +148,7 @@ func (c *Config) targetName(in stage.Forecasts) string {
 	if place.Version == "" || place.System == "" {
 		return ""
 	}
-	return path.Join(c.Dir, c.Layout, place.System, place.Backend, place.Version, place.Table)
+	return path.Join(c.Dir, string(c.Layout), place.System, place.Backend, place.Version, place.Table)
 }
 
 // sharesTable reports whether the block states that other exports write the same

@@ -168,7 +168,7 @@ const oldSpec = "data_dir: data/h200_sxm\ngpu: {mem_bw: 4800000000000, float16_t
 	"{nccl_version: '2.29.2'}\n"
 
 func TestOldLoaderReadsTheExport(t *testing.T) {
-	dir := database(t, func(c *Config) { c.Layout, c.Reader = string(tree.Systems), ReaderOld })
+	dir := database(t, func(c *Config) { c.Layout, c.Reader = tree.Systems, ReaderOld })
 	if err := os.WriteFile(filepath.Join(dir, "h200_sxm.yaml"), []byte(oldSpec), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestOldLoaderReadsTheExport(t *testing.T) {
 
 // The rules bite: what today's readers take loses the old ones the database.
 func TestOldLoaderRefusesTodaysFiles(t *testing.T) {
-	dir := database(t, func(c *Config) { c.Layout = string(tree.Systems) })
+	dir := database(t, func(c *Config) { c.Layout = tree.Systems })
 	if err := os.WriteFile(filepath.Join(dir, "h200_sxm.yaml"), []byte(oldSpec), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestWhatOldReadersCannotTakeIsLeftOutAndSaid(t *testing.T) {
 	})
 
 	dir := t.TempDir()
-	out := mustRun(t, config(func(c *Config) { c.Layout, c.Reader = string(tree.Systems), ReaderOld }), dir, &ds)
+	out := mustRun(t, config(func(c *Config) { c.Layout, c.Reader = tree.Systems, ReaderOld }), dir, &ds)
 	if len(out.Checks) != 1 || out.Checks[0].Result != "warn" ||
 		!strings.Contains(out.Checks[0].Rows[0], fmt.Sprintf("%d rows of attn_dtype=fp8", lost)) {
 		t.Errorf("checks %+v, want %d rows", out.Checks, lost)
@@ -254,7 +254,7 @@ func TestWhatOldReadersCannotTakeIsLeftOutAndSaid(t *testing.T) {
 	}
 
 	if diags := config(func(c *Config) {
-		c.Layout, c.Reader = string(tree.Families),
+		c.Layout, c.Reader = tree.Families,
 			ReaderOld
 	}).Check(&stage.CheckContext{}); !diags.HasErrors() {
 		t.Error("Parquet for CSV readers is accepted")

@@ -174,7 +174,7 @@ func loadToday(path string) (int, error) {
 }
 
 func TestTodaysLoaderReadsTheExport(t *testing.T) {
-	dir := database(t, func(c *Config) { c.Layout, c.SystemSpec = string(tree.Families), true })
+	dir := database(t, func(c *Config) { c.Layout, c.SystemSpec = tree.Families, true })
 	spec, err := readYAML(filepath.Join(dir, "h200_sxm.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func TestMergeHeedsWritersThatLocksDoNotReach(t *testing.T) {
 	for _, name := range []string{"before", "after"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			c := func() *Config { return config(func(c *Config) { c.Layout = string(tree.Systems) }) }
+			c := func() *Config { return config(func(c *Config) { c.Layout = tree.Systems }) }
 			mustRun(t, c(), dir, gemm([]int{0}))
 
 			// What the other machine writes: it read the file before we did.
@@ -75,7 +75,7 @@ func TestMergeKeepsRowsThatTheDataCannotName(t *testing.T) {
 				Device: "NVIDIA H200", System: "h200_sxm"}}
 	}
 
-	c := func() *Config { return config(func(c *Config) { c.Layout = string(tree.Systems) }) }
+	c := func() *Config { return config(func(c *Config) { c.Layout = tree.Systems }) }
 	dir := t.TempDir()
 	out := mustRun(t, c(), dir, allreduce("vllm", "quick"))
 	before := read(t, out.Artifacts[0].Path)
@@ -101,7 +101,7 @@ func TestMergeOfProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		c := config(func(c *Config) { c.Layout = string(tree.Families) })
+		c := config(func(c *Config) { c.Layout = tree.Families })
 		for i := range rounds {
 			mustRun(t, c, os.Getenv("AICPLAN_TEST_DIR"), gemm([]int{100*n + i}))
 		}

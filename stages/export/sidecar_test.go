@@ -17,7 +17,7 @@ import (
 func TestFamiliesLayoutAndSidecars(t *testing.T) {
 	dir := t.TempDir()
 	change := func(c *Config) {
-		c.Layout = string(tree.Families)
+		c.Layout = tree.Families
 		c.Reuse = []ReuseBlock{{Table: "computescale_perf", FromVersion: "1.2.0", Reason: "same kernels",
 			ApprovedBy: "somebody"}}
 	}
@@ -88,7 +88,7 @@ func TestStatusOfTheSidecar(t *testing.T) {
 		ds.Ledger = table.NewRecord([]string{"case_id", "class"},
 			[]arrow.Array{table.Constant("c9", 1), table.Constant(class, 1)})
 		dir := t.TempDir()
-		mustRun(t, config(func(c *Config) { c.Layout = string(tree.Families) }), dir, ds)
+		mustRun(t, config(func(c *Config) { c.Layout = tree.Families }), dir, ds)
 
 		meta, err := tree.ReadMeta(filepath.Join(dir, "data", "h200_sxm", "gemm", "trtllm", "1.3.0", tree.MetaFile))
 		if err != nil {
@@ -149,7 +149,7 @@ func TestProvenanceOfTheSidecar(t *testing.T) {
 			dir := t.TempDir()
 			sidecar := filepath.Join(dir, "data", "h200_sxm", "gemm", "trtllm", "1.3.0", tree.MetaFile)
 
-			c := func() *Config { return config(func(c *Config) { c.Layout = string(tree.Families) }) }
+			c := func() *Config { return config(func(c *Config) { c.Layout = tree.Families }) }
 			if tt.first != nil {
 				mustRun(t, c(), dir, tt.first)
 			}
@@ -195,7 +195,7 @@ func TestProvenanceOfTheSidecar(t *testing.T) {
 func TestFilesOfToday(t *testing.T) {
 	dir := t.TempDir()
 	change := func(c *Config) {
-		c.Layout, c.Sidecar, c.CollectorRef, c.Current = string(tree.Families), 2, "0123abc", true
+		c.Layout, c.Sidecar, c.CollectorRef, c.Current = tree.Families, 2, "0123abc", true
 		c.AttentionLanes = map[string]string{"90": "fa3"}
 	}
 

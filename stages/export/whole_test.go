@@ -38,7 +38,7 @@ func everything(t *testing.T, dir string) map[string]string {
 // leaves every file as it was. The table used to be replaced first.
 func TestExportIsAllOrNone(t *testing.T) {
 	t.Parallel()
-	families := func(c *Config) { c.Layout = string(tree.Families) }
+	families := func(c *Config) { c.Layout = tree.Families }
 	folder := filepath.Join("data", "h200_sxm", "gemm", "trtllm", "1.3.0")
 	edit := func(file, from, to string) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
@@ -149,7 +149,7 @@ reuse:
 	}
 
 	change := func(c *Config) {
-		c.Layout = string(tree.Families)
+		c.Layout = tree.Families
 		c.Reuse = []ReuseBlock{
 			{Table: "moe_perf", FromVersion: "1.2.5", Reason: "same kernels", ApprovedBy: "me"},
 			{Table: "scale_matrix_perf", FromVersion: "1.2.0", Reason: "x", ApprovedBy: "me"},
