@@ -6,7 +6,6 @@ import (
 
 	"aicplan/cudaops/trace"
 	"aicplan/engine/run"
-	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 )
 
@@ -34,18 +33,9 @@ the other files are printed.`
 
 // Run reads traces and prints the share of time spent in communication.
 func (c *traceCmd) Run(a *app) error {
-	rules := trace.DefaultRules()
-	if c.Rules != "" {
-		f, err := fileutil.Open(c.Rules)
-		if err != nil {
-			return err
-		}
-		own, err := trace.ParseRules(f, c.Rules)
-		f.Close()
-		if err != nil {
-			return err
-		}
-		rules = append(own, rules...)
+	rules, err := trace.RulesOf(c.Rules)
+	if err != nil {
+		return err
 	}
 
 	results, failed := []*trace.Analysis{}, false
@@ -64,7 +54,6 @@ func (c *traceCmd) Run(a *app) error {
 		failed = failed || r.Error != ""
 	}
 
-	var err error
 	if c.JSON {
 		err = a.json(append([]*trace.Analysis{}, results...)) // a list also without results
 	} else {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 )
 
@@ -34,6 +35,21 @@ func DefaultRules() Rules {
 		panic(err) // cannot happen, a test parses the embedded file
 	}
 	return r
+}
+
+// RulesOf returns the rules of a file, followed by the built-in ones. An empty path means the built-in rules alone.
+func RulesOf(path string) (Rules, error) {
+	if path == "" {
+		return DefaultRules(), nil
+	}
+
+	f, err := fileutil.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	own, err := ParseRules(f, path)
+	return append(own, DefaultRules()...), err
 }
 
 // ParseRules parses a table of rules: CSV without a header, with the columns kind, regular expression (RE2)

@@ -38,28 +38,15 @@ func (h *Host) traced(ctx context.Context, a *ask) *tracing {
 		return nil
 	}
 
-	t := &tracing{ask: a, rules: trace.DefaultRules(), within: time.Duration(a.trace.Within), processes: map[int]int{},
-		ranks: map[int]*rankFigures{}}
-	if a.trace.Rules != "" {
-		path := a.trace.Rules
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(h.options.PlanDir, path)
-		}
+	t := &tracing{ask: a, within: time.Duration(a.trace.Within), processes: map[int]int{}, ranks: map[int]*rankFigures{}}
+	path := a.trace.Rules
+	if path != "" && !filepath.IsAbs(path) {
+		path = filepath.Join(h.options.PlanDir, path)
+	}
 
-		f, err := os.Open(path)
-		if err != nil {
-			t.err = fmt.Errorf("rules of trace: %w", err)
-			return t
-		}
-
-		own, err := trace.ParseRules(f, a.trace.Rules)
-		_ = f.Close() // the file was only read
-		if err != nil {
-			t.err = err
-			return t
-		}
-
-		t.rules = append(own, t.rules...)
+	if t.rules, t.err = trace.RulesOf(path); t.err != nil {
+		t.err = fmt.Errorf("rules of trace: %w", t.err)
+		return t
 	}
 
 	if a.trace.torch() {
