@@ -36,6 +36,9 @@ type Analysis struct {
 	// single rank.
 	Imbalance *float64 `json:"load_imbalance"`
 
+	// Hosts are the ids of the processes that run operators and launch kernels.
+	Hosts []string `json:"-"`
+
 	// calls are the durations of the collectives in order, for Align.
 	calls map[callKey][]int64
 	cut   bool
@@ -138,7 +141,7 @@ func (r *recording) results(file, format string, top int) []*Analysis {
 
 	blank := func() *Analysis {
 		return &Analysis{
-			File: file, Format: format, Meta: r.meta, Events: r.events, Figures: Figures{Warning: r.warning()},
+			File: file, Format: format, Meta: r.meta, Hosts: slices.Collect(maps.Keys(r.hosts)), Events: r.events, Figures: Figures{Warning: r.warning()},
 			cut:     r.cut != "",
 			lacks:   r.cut != "" || r.broken > 0 || r.skipped > 0 || r.unsteps > 0,
 			PerStep: []Step{}, Collectives: []Collective{}, Rules: []RuleShare{}, Top: []KernelTime{},

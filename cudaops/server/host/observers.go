@@ -1,15 +1,12 @@
 package host
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"os"
 	"regexp"
 	"slices"
 	"strconv"
-
-	"github.com/klauspost/compress/gzip"
 )
 
 // observed returns the PyTorch execution traces. If ENABLE_PYTORCH_EXECUTION_TRACE=1 is set, each process
@@ -47,48 +44,20 @@ func (h *Host) observers(had []string, t *tracing) error {
 	return errors.Join(errs...)
 }
 
-// processPattern matches the process id of a trace. Execution traces contain it in their header, Kineto
-// traces in their CPU events.
+// processPattern matches the process id in the header of an execution trace.
 var processPattern = regexp.MustCompile(`"pid":\s*"?(\d+)`)
 
-// headOfTrace is how much of a trace is searched for the process id, in bytes.
-const headOfTrace = 8 << 20
-
-// processOf returns the process id of a trace, or 0 if it is not found.
-func processOf(file string) int {
+// processOf returns the process id of an execution trace, or "" if it is not found.
+func processOf(file string) string {
 	f, err := os.Open(file)
 	if err != nil {
-		return 0
+		return ""
 	}
 	defer f.Close()
-	var r io.Reader = f
-	if ending(file) == ".json.gz" {
-		z, err := gzip.NewReader(f)
-		if err != nil {
-			return 0
-		}
-		defer z.Close()
-		r = z
-	}
 
-	data, err := io.ReadAll(io.LimitReader(r, headOfTrace))
-	if err != nil && len(data) == 0 {
-		return 0
+	head, _ := io.ReadAll(io.LimitReader(f, 64<<10)) // what cannot be read has no process id
+	if m := processPattern.FindSubmatch(head); m != nil {
+		return string(m[1])
 	}
-
-	if at := bytes.Index(data, []byte(`"cpu_op"`)); at >= 0 {
-		data = data[at:]
-	}
-
-	m := processPattern.FindSubmatch(data)
-	if m == nil {
-		return 0
-	}
-
-	pid, err := strconv.Atoi(string(m[1]))
-	if err != nil {
-		return 0
-	}
-
-	return pid
+	return ""
 }

@@ -1,10 +1,14 @@
 package host
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"aicplan/cudaops/trace"
+	"aicplan/cudaops/worker"
 )
 
 // Traces of all layouts get one rank each. Two traces of the same rank keep it.
@@ -36,5 +40,47 @@ func TestRanksOfTraces(t *testing.T) {
 		if got := numbered(results, c.gpus); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
+	}
+}
+
+// Execution traces belong to the rank of the process that wrote them. The front end has none.
+func TestExecutionTracesOfRanks(t *testing.T) {
+	t.Parallel()
+	dir, e := t.TempDir(), newSaid()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+
+	var files []string
+	for rank := range 2 {
+		files = append(files, write(fmt.Sprintf("rank%d.json", rank), fmt.Sprintf(`{"traceEvents": [
+{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":%d,"tid":1,"ts":1,"dur":2},
+{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":3,"dur":4,"args":{"device":0}}]}`, 71+rank)))
+	}
+	for _, pid := range []int{72, 71, 70} {
+		write(fmt.Sprintf("x%d.et.json", 80-pid), fmt.Sprintf(`{"schema": "1.1.1", "pid": %d, "nodes": [{"pid": 1}]}`, pid))
+	}
+
+	h := &Host{out: e, current: &running{dir: dir}}
+	tr := &tracing{ask: &ask{Case: worker.Case{Seq: 1}, gpus: 2, trace: new(traceBlock)}, rules: trace.DefaultRules(),
+		processes: map[string]int{}, ranks: map[int]*rankFigures{}}
+	if err := h.read(t.Context(), files, tr); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.observers(nil, tr); err != nil {
+		t.Fatal(err)
+	}
+
+	want := []string{"kineto_trace_0.json", "kineto_trace_1.json", "torch_et_1.json", "torch_et_0.json"}
+	var names []string
+	for _, a := range e.attached[1] {
+		names = append(names, a.Name)
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
 	}
 }

@@ -22,7 +22,7 @@ type tracing struct {
 	*ask
 	rules     trace.Rules
 	within    time.Duration
-	processes map[int]int // ranks by process id
+	processes map[string]int // ranks by process id
 
 	err   error // why traces are missing or incomplete
 	ranks map[int]*rankFigures
@@ -38,7 +38,7 @@ func (h *Host) traced(ctx context.Context, a *ask) *tracing {
 		return nil
 	}
 
-	t := &tracing{ask: a, within: time.Duration(a.trace.Within), processes: map[int]int{}, ranks: map[int]*rankFigures{}}
+	t := &tracing{ask: a, within: time.Duration(a.trace.Within), processes: map[string]int{}, ranks: map[int]*rankFigures{}}
 	path := a.trace.Rules
 	if path != "" && !filepath.IsAbs(path) {
 		path = filepath.Join(h.options.PlanDir, path)
@@ -195,7 +195,7 @@ func (h *Host) read(ctx context.Context, files []string, t *tracing) error {
 		}
 
 		compared = append(compared, r)
-		if pid := processOf(file); pid > 0 {
+		for _, pid := range r.Hosts {
 			t.processes[pid] = rank
 		}
 
