@@ -2,7 +2,9 @@ package proc
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -20,6 +22,8 @@ func attributes() *syscall.SysProcAttr {
 type process struct {
 	pid, session int
 	start        string // clock ticks since boot
+	flags        uint64
+	environEnd   uint64 // the address; 0 if the process has no environment yet or it may not be read
 }
 
 // processes returns the visible processes that have not ended.
@@ -57,21 +61,27 @@ func statOf(pid int) (p process, ok bool) {
 
 	// The fields follow the command's name, which may contain spaces and parentheses.
 	fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
-	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
+	if len(fields) < 49 || fields[0] == "Z" || fields[0] == "X" {
 		return p, false
 	}
 
 	session, err := strconv.Atoi(fields[3])
-	return process{pid: pid, session: session, start: fields[19]}, err == nil
+	p = process{pid: pid, session: session, start: fields[19]}
+	p.flags, _ = strconv.ParseUint(fields[6], 10, 64)
+	p.environEnd, _ = strconv.ParseUint(fields[48], 10, 64)
+	return p, err == nil
 }
 
+// loadPatience is how long to wait for a process whose program the kernel is loading.
+const loadPatience = 5 * time.Second
+
 // mark returns the value of Variable in the environment of a process, or "" if it has none or its
-// environment cannot be read.
+// environment cannot be read. It waits while the program of the process is being loaded.
 func (p process) mark() string {
-	environ := p.environ()
-	for i := 0; len(environ) == 0 && i < 20; i++ {
+	environ, err := p.environ()
+	for end := time.Now().Add(loadPatience); err == nil && len(environ) == 0 && time.Now().Before(end); {
 		loading := p.loading()
-		environ = p.environ() // the first one may be that of the program before
+		environ, err = p.environ() // the first one may be that of the program before
 		if !loading {
 			break
 		}
@@ -86,17 +96,33 @@ func (p process) mark() string {
 	return ""
 }
 
-func (p process) environ() []byte {
-	environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid))
-	return environ
+// environ returns the environment of a process. It is empty while the program is being loaded.
+func (p process) environ() ([]byte, error) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/environ", p.pid))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+
+	// The process may execute another program between two reads, and the second one then returns nothing.
+	for size := 32 << 10; ; size *= 4 {
+		all := make([]byte, size)
+		n, err := f.ReadAt(all, 0)
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		if n < size {
+			return all[:n], err
+		}
+	}
 }
 
 // loading reports whether the kernel is loading the program of a process. Until this is done, the process
-// has no arguments and no environment.
+// has no arguments and no environment. The caller must be permitted to read its environment.
 func (p process) loading() bool {
+	const exiting, kernelThread = 1 << 2, 1 << 21 // PF_EXITING, PF_KTHREAD
 	now, running := statOf(p.pid)
-	kernelThread := now.session == 0
-	return running && !kernelThread && CommandLine(p.pid) == ""
+	return running && now.flags&(exiting|kernelThread) == 0 && now.environEnd == 0
 }
 
 // space identifies the booted machine and its process namespace, in which process ids are unique.
