@@ -19,6 +19,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/testutil"
 	"aicplan/sink/lint"
 	"aicplan/sink/perf"
 	"aicplan/sink/rules"
@@ -727,7 +728,8 @@ func without(a, b []string) []string {
 }
 
 // TestFaultsAreCaught injects faults into published tables and runs them through the shipped pipeline and
-// through lint. A fault is caught by what does not report the table as it was published.
+// through lint. A fault is caught by what does not report the table as it was published. make test injects every second
+// fault of a table.
 func TestFaultsAreCaught(t *testing.T) {
 	whole := os.Getenv("AICPLAN_PUBLISHED") != ""
 	if !whole {
@@ -750,7 +752,10 @@ func TestFaultsAreCaught(t *testing.T) {
 				}
 
 				of := load(t, dir, rel)
-				for _, f := range list {
+				for i, f := range list {
+					if i%testutil.Rounds(2, 1) != 0 {
+						continue
+					}
 					v, ok := of.inject(t, f)
 					if !ok {
 						continue // the excerpts lack the rows
@@ -778,7 +783,7 @@ func TestFaultsAreCaught(t *testing.T) {
 	})
 
 	t.Logf("%d faults: the pipeline finds %d, lint %d", all.Load(), pipelines.Load(), lints.Load())
-	if all.Load() < 70 {
+	if int(all.Load()) < testutil.Rounds(35, 70) {
 		t.Errorf("only %d faults were injected", all.Load())
 	}
 }

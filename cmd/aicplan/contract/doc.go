@@ -7,8 +7,8 @@
 //
 //   - cases_test.go: the case lists of the three backend plans, as counts and a
 //     digest of the parameters of each grid. A normal run reads the H200's counts
-//     and every fifth of its lists, and the counts of two other systems; if
-//     AICPLAN_TEST_ALL is set (make test-all), it reads all systems.
+//     and every twentieth of its lists, and the counts of each backend on one other
+//     system; if AICPLAN_TEST_ALL is set (make test-all), it reads all systems.
 //   - plans_test.go: counts of the other shipped plans, why, modules, parts,
 //     for_each, variables, sweeps and selections; diff, data lint, data matrix,
 //     reports, publish into a git repository, and what a plan with an executor

@@ -258,21 +258,25 @@ func (f *folder) resume(done int) {
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		name  string
-		when  moment
-		group bool
+		name   string
+		when   moment
+		group  bool
+		always bool
 	}{
-		{"at the start", at("run_start", ""), true},
-		{"first case", after(1), true},
-		{"some cases", after(41), true},
-		{"half", after(120), true},
-		{"half, without its workers", after(120), false},
-		{"last case", after(longCases), true},
-		{"collect ends", at("stage_end", "collect.s"), true},
-		{"export starts", at("stage_start", "export.s"), true},
+		{"at the start", at("run_start", ""), true, true},
+		{"first case", after(1), true, false},
+		{"some cases", after(41), true, true},
+		{"half", after(120), true, false},
+		{"half, without its workers", after(120), false, true},
+		{"last case", after(longCases), true, false},
+		{"collect ends", at("stage_end", "collect.s"), true, false},
+		{"export starts", at("stage_start", "export.s"), true, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
+			if !tc.always && os.Getenv(allVariable) == "" {
+				t.Skip("runs in make test-all")
+			}
 			f := newSteps(t)
 			_, done := f.disturb(syscall.SIGKILL, tc.group, tc.when)
 			f.resume(done)
