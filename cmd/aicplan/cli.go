@@ -15,7 +15,7 @@ type cli struct {
 
 	Validate_  validateCmd   `cmd:"" name:"validate" help:"Check a plan, or a system spec (.yaml); needs no GPU."`
 	Fmt        fmtCmd        `cmd:"" help:"Rewrite plans in the canonical format."`
-	Test       testCmd       `cmd:"" help:"Run the tests of plans (*.aictest.hcl)."`
+	Test       testCmd       `cmd:"" help:"Run the tests of plans (*.aictest.hcl), or the servers of Markdown pages."`
 	Plan       planCmd       `cmd:"" help:"Show what would be collected; needs no GPU."`
 	Apply      applyCmd      `cmd:"" help:"Collect, check and export."`
 	Status     statusCmd     `cmd:"" help:"Show the progress of a run."`

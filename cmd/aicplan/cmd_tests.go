@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -20,11 +21,33 @@ import (
 )
 
 type testCmd struct {
-	Paths   []string `arg:"" optional:"" help:"Test files (*.aictest.hcl), or folders of them."`
-	Filter  []string `help:"Only runs and files of this name (glob, repeatable)." placeholder:"GLOB" sep:"none"`
+	Paths   []string `arg:"" optional:"" help:"Test files (*.aictest.hcl), folders of them, or pages (*.md)."`
+	Filter  []string `help:"Only runs, files and servers of this name (glob, repeatable)." placeholder:"GLOB" sep:"none"`
 	JSON    bool     `name:"json" help:"Print the results as JSON."`
 	JUnit   string   `name:"junit" help:"Write the results as JUnit XML." placeholder:"FILE" type:"path"`
 	Verbose bool     `short:"v" help:"Print what each run planned."`
+
+	DryRun        bool          `help:"Of pages: print the blocks; start nothing."`
+	HealthTimeout time.Duration `default:"15m" placeholder:"TIME" help:"Of pages: time until a server is healthy."`
+}
+
+// Help implements kong.HelpProvider.
+func (c *testCmd) Help() string {
+	return `Tests of plans measure nothing. Of Markdown pages, the marked bash blocks are run:
+
+  <!-- setup-NAME-endpoint-server -->          started in the background
+  <!-- health-check-NAME-endpoint-server -->   repeated until it passes
+  <!-- aiperf-run-NAME-endpoint-server -->     each is run, one after the other
+  <!-- setup-file-NAME-endpoint-server path=FILE -->   is written to FILE first
+
+A block ends at the same comment with a slash in front. Exported variables of the set-up are set in the others. At
+the end the processes and containers that were started are stopped.
+
+  aicplan test plans/modules --filter 'one model*'
+  aicplan test --dry-run serving.md
+
+Exit codes: 0 passed, 1 a test of a plan failed, or a file has mistakes, 4 a server or run of a page failed, 130
+interrupted.`
 }
 
 // testedRun is a run as --json prints it.
@@ -52,6 +75,10 @@ func (c *testCmd) Run(a *app) error {
 		if _, err := path.Match(glob, ""); err != nil {
 			return fmt.Errorf("--filter %s: %w", glob, err)
 		}
+	}
+
+	if len(c.Paths) > 0 && filepath.Ext(c.Paths[0]) == ".md" {
+		return c.pages(a)
 	}
 
 	files, err := c.files()
@@ -134,18 +161,6 @@ func (c *testCmd) Run(a *app) error {
 
 	_, err = fmt.Fprintln(a.stdout, text+".")
 	return err
-}
-
-// selects reports whether --filter selects one of names.
-func (c *testCmd) selects(names ...string) bool {
-	for _, glob := range c.Filter {
-		for _, name := range names {
-			if ok, err := path.Match(glob, name); ok && err == nil {
-				return true
-			}
-		}
-	}
-	return len(c.Filter) == 0
 }
 
 func (c *testCmd) files() ([]string, error) {
