@@ -11,9 +11,6 @@ import (
 	"github.com/apache/arrow/go/v17/parquet/file"
 )
 
-// ErrLFSPointer reports a git-lfs pointer in place of the data.
-var ErrLFSPointer = errors.New(lfsHint)
-
 var lfsPointer = []byte("version https://git-lfs.github.com/spec/")
 
 const lfsHint = "this is a git-lfs pointer, not the data: fetch it with git lfs pull"
@@ -23,7 +20,7 @@ func noParquet(data []byte) error {
 	magic := []byte("PAR1")
 	switch begins, ends := bytes.HasPrefix(data, magic), bytes.HasSuffix(data, magic); {
 	case bytes.HasPrefix(data, lfsPointer):
-		return ErrLFSPointer
+		return errors.New(lfsHint)
 	case len(data) == 0:
 		return errors.New("the file is empty")
 	case bytes.HasPrefix(data, []byte("PARE")):

@@ -102,9 +102,6 @@ func StageInOrder(b *fileutil.Batch, path string, rec arrow.Record) (string, err
 	return b.Stage(path, func(w io.Writer) error { return write(w, rec) })
 }
 
-// ErrCSVPower reports that a CSV file would have power in some rows only.
-var ErrCSVPower = errors.New("power in some rows only")
-
 // CheckCSV returns an error for rows that readers of CSV files cannot use: they parse power in every row
 // of a file that has the column.
 func CheckCSV(rec arrow.Record) error {
@@ -119,9 +116,8 @@ func CheckCSV(rec arrow.Record) error {
 		}
 		if n := col.Nulls(); n > 0 {
 			return fmt.Errorf(
-				"%w: %d of %d rows have no %s, and readers of CSV files fail on an empty one; export with power = \"never\", or "+
+				"power in some rows only: %d of %d rows have no %s, and readers of CSV files fail on an empty one; export with power = \"never\", or "+
 					"as Parquet",
-				ErrCSVPower,
 				n,
 				col.Len(),
 				name,

@@ -53,7 +53,9 @@ func TestDeclaredTable(t *testing.T) {
 		t.Run(c.layout+" "+c.format, func(t *testing.T) {
 			t.Parallel()
 			dir, other := t.TempDir(), t.TempDir()
-			block := func() *Config { return config(func(b *Config) { b.Layout, b.Format = tree.Layout(c.layout), c.format }) }
+			block := func() *Config {
+				return config(func(b *Config) { b.Layout, b.Format = tree.Layout(c.layout), c.format })
+			}
 			mustRun(t, block(), dir, ring(1))
 			mustRun(t, block(), other, ring(1.5))
 

@@ -2,7 +2,6 @@ package runtimes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -81,9 +80,6 @@ func getIt(rt *stage.Runtime) string {
 	)
 }
 
-// errVersion is the error of Satisfies if the version does not match.
-var errVersion = errors.New("version does not fit")
-
 // Satisfies returns an error if a version does not match a PEP 440 specifier; see pyhost.Satisfies.
 func Satisfies(version, specifier string) error {
 	met, err := pyhost.Satisfies(version, specifier)
@@ -91,7 +87,7 @@ func Satisfies(version, specifier string) error {
 		return fmt.Errorf("requires = %q: %w", specifier, err)
 	}
 	if !met {
-		return fmt.Errorf("%w: %s is not %s", errVersion, version, specifier)
+		return fmt.Errorf("version does not fit: %s is not %s", version, specifier)
 	}
 	return nil
 }

@@ -11,9 +11,6 @@ import (
 	"syscall"
 )
 
-// ErrNotRegular reports a path that is not a regular file.
-var ErrNotRegular = errors.New("not a file")
-
 // The largest files that ReadFile and ReadText read.
 const (
 	maxFile = 4 << 30
@@ -81,7 +78,7 @@ func regular(mode fs.FileMode) error {
 	case mode&fs.ModeDevice != 0:
 		what = "a device"
 	}
-	return fmt.Errorf("it is %s, %w", what, ErrNotRegular)
+	return fmt.Errorf("it is %s, not a file", what)
 }
 
 // Glob returns the paths of the files in a folder that match a slash-separated pattern, sorted. Characters of the

@@ -12,16 +12,14 @@ import (
 	"aicplan/sink/base/textutil"
 )
 
-// ErrOutside is what errors.Is finds in an error of Within.
-var ErrOutside = errors.New("path leaves the output folder")
-
 // Within returns the path of name below dir. It refuses names that are empty,
 // absolute, climb out with "..", name the folder itself, or pass through a
 // symbolic link that leads out of dir or is absolute. Folders of name that do not exist yet
 // are fine; nothing is created.
 func Within(dir, name string) (string, error) {
 	refuse := func(why string) (string, error) {
-		return "", fmt.Errorf("%w: %q %s; give a path relative to %s that stays below it", ErrOutside, name, why, dir)
+		return "", fmt.Errorf("path leaves the output folder: %q %s; give a path relative to %s that stays below it", name,
+			why, dir)
 	}
 	switch {
 	case name == "":
