@@ -5,6 +5,7 @@ package preflight
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -127,6 +128,15 @@ func (b *CheckBlock) decode(all []Check, ctx *hcl.EvalContext) hcl.Diagnostics {
 		bad("Invalid on_fail", `on_fail is %q; it is "stop" or "warn".`, b.OnFail)
 	}
 	return diags
+}
+
+// Values implements stage.Valuer. The attributes of a check are not fields of its struct.
+func (c *Config) Values() map[string]any {
+	out := stage.Fields(c)
+	for i, b := range c.Checks {
+		maps.Copy(out["check"].([]any)[i].(map[string]any), b.limits)
+	}
+	return out
 }
 
 // Words implements stage.BodyDecoder: under "check NAME" what each check takes besides
