@@ -6,6 +6,7 @@ package plantest
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -295,7 +296,14 @@ func (r *Run) block(b *hclsyntax.Block) hcl.Diagnostics {
 				`An expect block has one label, the address of a stage: expect "grid.gemm" { cases = 4 }`)
 		}
 		e := expectation{address: b.Labels[0], block: b}
-		diags := gohcl.DecodeBody(b.Body, &hcl.EvalContext{Functions: config.Functions()}, &e.expectBody)
+		ctx := &hcl.EvalContext{Functions: config.Functions()}
+		diags := gohcl.DecodeBody(b.Body, ctx, &e.expectBody)
+		for _, name := range slices.Sorted(maps.Keys(b.Body.Attributes)) {
+			a := b.Body.Attributes[name]
+			if v, more := a.Expr.Value(ctx); !more.HasErrors() && v.IsNull() {
+				diags = append(diags, errorAt(a.SrcRange, "Nothing expected", "%s is null, which tests nothing.", name)...)
+			}
+		}
 		if len(b.Body.Attributes) == 0 {
 			diags = append(diags, errorAt(b.DefRange(), "Nothing expected",
 				"An expect block without attributes tests nothing. Write cases = 4, or exists = true.")...)

@@ -8,6 +8,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 
+	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/sink/base/textutil"
 )
@@ -61,12 +62,22 @@ func caseFunctions(p *plan.Plan) map[string]function.Function {
 }
 
 func casesOf(p *plan.Plan, address string) (cty.Value, error) {
-	in, err := p.Config.Find(address)
-	if err != nil {
-		return cty.DynamicVal, function.NewArgError(0, err)
+	// Config.Find would wait for the evaluation that calls this function.
+	var found []*plan.Stage
+	for _, in := range p.Config.Instances {
+		if in.Address == address || config.LocalAddress(in.Address) == address {
+			found = append(found, p.Stage(in.Address))
+		}
+	}
+	if exact := p.Stage(address); exact != nil {
+		found = []*plan.Stage{exact}
+	}
+	if len(found) != 1 {
+		return cty.DynamicVal, function.NewArgErrorf(0, "%d stages of the plan are called %s; aicplan describe lists them",
+			len(found), address)
 	}
 
-	s := p.Stage(in.Address)
+	s := found[0]
 	if s.Plan == nil || s.Plan.Waterfall == nil || s.Plan.Data == nil || s.Plan.Data.Planned == nil {
 		return cty.DynamicVal, function.NewArgErrorf(0, "%s is not a grid whose cases are known before a run", address)
 	}
