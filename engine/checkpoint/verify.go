@@ -43,8 +43,8 @@ type Problem struct {
 	Harmless bool `json:"harmless"`
 }
 
-// objectStates are the states of objects by digest, as messages have them after "is". A damaged object and a missing one
-// are lost; an unreadable one may be whole.
+// objectStates are the states of objects by digest, as messages have them after "is". A damaged object and a missing
+// one are lost; an unreadable one may be whole.
 type objectStates map[string]string
 
 const (
