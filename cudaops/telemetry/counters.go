@@ -4,39 +4,20 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
-// Set is a set of metrics by field name.
+// Set is a set of metrics with different fields.
 type Set struct {
-	byField map[string]Metric
-	order   []string // in order: built-in fields first, then those of files
+	metrics []Metric // in order: built-in ones first, then those of files
 }
 
 // Builtin returns the built-in metrics.
-func Builtin() *Set {
-	s := &Set{byField: map[string]Metric{}}
-	for _, m := range builtin {
-		s.put(m)
-	}
-	return s
-}
+func Builtin() *Set { return &Set{slices.Clone(builtin)} }
 
-func (s *Set) put(m Metric) {
-	if _, ok := s.byField[m.Field]; !ok {
-		s.order = append(s.order, m.Field)
-	}
-	s.byField[m.Field] = m
-}
-
-// Metrics returns the metrics of the set in order.
-func (s *Set) Metrics() []Metric {
-	out := make([]Metric, len(s.order))
-	for i, f := range s.order {
-		out[i] = s.byField[f]
-	}
-	return out
-}
+// Metrics returns the metrics of the set in order. Callers must not change them.
+func (s *Set) Metrics() []Metric { return s.metrics }
 
 // AddCSV adds the fields of a counter file in the DCGM exporter's format: FIELD, gauge|counter, help text.
 // It skips blank lines and lines that start with #. Types and units of the file override the built-in ones.
@@ -82,12 +63,13 @@ func (s *Set) AddCSV(r io.Reader, name string) error {
 }
 
 func (s *Set) add(field, help string, kind Kind) {
-	m, known := s.byField[field]
-	if !known {
-		s.put(custom(field, help, kind))
+	i := slices.IndexFunc(s.metrics, func(m Metric) bool { return m.Field == field })
+	if i < 0 {
+		s.metrics = append(s.metrics, custom(field, help, kind))
 		return
 	}
 
+	m := &s.metrics[i]
 	if m.Kind != Code {
 		m.Kind = kind
 	}
@@ -95,6 +77,4 @@ func (s *Set) add(field, help string, kind Kind) {
 	if unit, factor, ok := unitOf(help); ok {
 		m.Unit, m.Factor = unit, factor
 	}
-
-	s.byField[field] = m
 }

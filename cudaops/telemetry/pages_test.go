@@ -115,7 +115,12 @@ DCGM_FI_DRIVER_VERSION, label, Driver
 		"DCGM_FI_DEV_BIG":                  {Name: "nvidia_big", Unit: "J", Factor: 1e6},
 		"DCGM_FI_DEV_MEMORY_TEMP":          {Name: "nvidia_memory_temperature", Unit: "C", Factor: 1},
 	} {
-		m := s.byField[field]
+		var m Metric
+		for _, of := range s.Metrics() {
+			if of.Field == field {
+				m = of
+			}
+		}
 		if m.Name != want.Name || m.Unit != want.Unit || m.Factor != want.Factor || m.Kind != want.Kind {
 			t.Errorf("%s: %+v", field, m)
 		}

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"strconv"
@@ -79,15 +80,17 @@ func (s *Set) parse(text []byte) Page {
 	}
 
 	index := map[GPU]int{}
-	for _, field := range s.order {
-		f := found[field]
+	for _, m := range s.metrics {
+		f := cmp.Or(found[m.Field], found[m.Field+"_total"])
 		if f == nil {
-			if f = found[field+"_total"]; f == nil {
-				continue
-			}
+			continue
 		}
 
-		m := s.scaled(field, f.GetHelp())
+		// The page may have a different notation of the same unit.
+		if unit, factor, ok := unitOf(f.GetHelp()); ok && unit == m.Unit {
+			m.Factor = factor
+		}
+
 		for _, sample := range f.GetMetric() {
 			g, ok := device(sample.GetLabel())
 			if !ok {
@@ -112,16 +115,6 @@ func (s *Set) parse(text []byte) Page {
 	}
 
 	return p
-}
-
-// scaled returns the metric of a field. If the page specifies a different notation of the same unit, the
-// factor is adjusted.
-func (s *Set) scaled(field, help string) Metric {
-	m := s.byField[field]
-	if unit, factor, ok := unitOf(help); ok && unit == m.Unit {
-		m.Factor = factor
-	}
-	return m
 }
 
 func device(labels []*dto.LabelPair) (GPU, bool) {
