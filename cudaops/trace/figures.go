@@ -141,7 +141,8 @@ func (r *recording) results(file, format string, top int) []*Analysis {
 
 	blank := func() *Analysis {
 		return &Analysis{
-			File: file, Format: format, Meta: r.meta, Hosts: slices.Collect(maps.Keys(r.hosts)), Events: r.events, Figures: Figures{Warning: r.warning()},
+			File: file, Format: format, Meta: r.meta, Events: r.events,
+			Hosts: slices.Collect(maps.Keys(r.hosts)), Figures: Figures{Warning: r.warning()},
 			cut:     r.cut != "",
 			lacks:   r.cut != "" || r.broken > 0 || r.skipped > 0 || r.unsteps > 0,
 			PerStep: []Step{}, Collectives: []Collective{}, Rules: []RuleShare{}, Top: []KernelTime{},

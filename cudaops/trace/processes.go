@@ -10,8 +10,8 @@ func (r *recording) fused() string {
 	if !several || len(r.devices) == 0 {
 		return ""
 	}
-	return "it may be a merged trace of processes with the same id: their kernels count as one device; give the trace of " +
-		"each process instead"
+	return "it may be a merged trace of processes with the same id: their kernels count as one device; give the " +
+		"trace of each process instead"
 }
 
 // label returns the device as results show it. If several processes use the same id, it contains the process.

@@ -44,8 +44,8 @@ func (h *Host) nsys(ctx context.Context, t *tracing) error {
 	}
 
 	if done.Killed {
-		return fmt.Errorf("under nsys: the server and nsys did not end within %v and were killed; the last lines:\n%s", t.within,
-			h.log.Last())
+		return fmt.Errorf("under nsys: the server and nsys did not end within %v and were killed; the last lines:\n%s",
+			t.within, h.log.Last())
 	}
 
 	reports := matching(s.traces, "*.nsys-rep")

@@ -38,7 +38,8 @@ func (h *Host) traced(ctx context.Context, a *ask) *tracing {
 		return nil
 	}
 
-	t := &tracing{ask: a, within: time.Duration(a.trace.Within), processes: map[string]int{}, ranks: map[int]*rankFigures{}}
+	t := &tracing{ask: a, within: time.Duration(a.trace.Within), processes: map[string]int{},
+		ranks: map[int]*rankFigures{}}
 	path := a.trace.Rules
 	if path != "" && !filepath.IsAbs(path) {
 		path = filepath.Join(h.options.PlanDir, path)
