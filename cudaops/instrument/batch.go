@@ -311,7 +311,6 @@ var (
 	_ measure.Burster = (*target)(nil)
 	_ measure.Eager   = (*target)(nil)
 	_ measure.Counted = (*target)(nil)
-	_ measure.Linked  = (*target)(nil)
 )
 
 // Quantum implements measure.Burster.
@@ -362,46 +361,11 @@ func (t *target) blocks(ctx context.Context, c command) ([]measure.Block, error)
 	if len(r.Blocks) != c.Blocks {
 		return nil, fmt.Errorf("%d blocks came back of %d", len(r.Blocks), c.Blocks)
 	}
-	return t.made(r.visited), nil
-}
-
-// made returns the blocks that a worker has reported.
-func (t *target) made(v visited) []measure.Block {
-	out := make([]measure.Block, len(v.Blocks))
-	for i, b := range v.Blocks {
-		out[i] = measure.Block{Seconds: b[0], Executions: int(b[1]), ClockMHz: b[2], ReadyMHz: v.MHz, UsedGraph: t.o.Graph}
+	out := make([]measure.Block, len(r.Blocks))
+	for i, b := range r.Blocks {
+		out[i] = measure.Block{Seconds: b[0], Executions: int(b[1]), ClockMHz: b[2], ReadyMHz: r.MHz, UsedGraph: t.o.Graph}
 	}
-	return out
-}
-
-// Follows implements measure.Linked: the cases of a worker are on one stream.
-func (t *target) Follows(first measure.Burster) bool {
-	of, ok := first.(*target)
-	return ok && of.o.m == t.o.m && !t.o.m.child && t.o.Graph
-}
-
-// Row implements measure.Linked.
-func (t *target) Row(ctx context.Context, links []measure.Link, pause time.Duration) ([][]measure.Block, error) {
-	c := command{What: "row", Pause: pause.Microseconds()}
-	for _, l := range links {
-		b := l.Burst
-		c.Row = append(c.Row, link{l.Target.(*target).handle, b.Warm, b.Executions, b.Blocks})
-	}
-	r, err := t.o.m.ask(ctx, c)
-	if len(r.Row) > len(links) || err == nil && len(r.Row) < len(links) {
-		return nil, fmt.Errorf("%d visits came back of %d", len(r.Row), len(links))
-	}
-	var out [][]measure.Block
-	for i, v := range r.Row {
-		if n := len(v.Blocks); n > 0 && n != links[i].Burst.Blocks {
-			return out, fmt.Errorf("%d blocks came back of %d", len(v.Blocks), links[i].Burst.Blocks)
-		}
-		out = append(out, links[i].Target.(*target).made(v))
-	}
-	if err != nil && len(out) == len(links) {
-		out = out[:len(out)-1] // an error belongs to a visit
-	}
-	return out, err
+	return out, nil
 }
 
 // ask sends a command and waits for its reply.

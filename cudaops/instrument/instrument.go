@@ -374,16 +374,6 @@ type command struct {
 	Busy       bool    `json:"busy,omitempty"`
 	Cold       float64 `json:"cold,omitempty"` // seconds up to which cases may be measured cold
 	Ended      []end   `json:"ended,omitempty"`
-	Row        []link  `json:"row,omitempty"`
-	Pause      int64   `json:"pause,omitempty"` // microseconds of the device between two visits in a row
-}
-
-// link is one visit of several in a row.
-type link struct {
-	Handle     int64 `json:"handle"`
-	Warm       int   `json:"warm"`
-	Executions int   `json:"executions"`
-	Blocks     int   `json:"blocks"`
 }
 
 // end is how a case ended.
@@ -556,16 +546,10 @@ type status struct {
 
 // reply answers a command.
 type reply struct {
-	visited
-	Row     []visited `json:"row"`  // visits in a row, those before one that failed
-	Done    int       `json:"done"` // executions of a load that have ended
-	Handles []int64   `json:"handles"`
-	Failed  bool      `json:"failed"`
-	Text    string    `json:"text"`
-}
-
-// visited is what a worker reports of a visit.
-type visited struct {
-	Blocks [][3]float64 `json:"blocks"` // seconds, executions, MHz
-	MHz    float64      `json:"mhz"`    // of the device with nothing running
+	Blocks  [][3]float64 `json:"blocks"` // seconds, executions, MHz
+	MHz     float64      `json:"mhz"`    // of the device with nothing running
+	Done    int          `json:"done"`   // executions of a load that have ended
+	Handles []int64      `json:"handles"`
+	Failed  bool         `json:"failed"`
+	Text    string       `json:"text"`
 }

@@ -156,12 +156,10 @@ type Session struct {
 	ended   time.Duration // when the last visit ended
 	unsure  bool          // the device may not be ready
 	refused int           // visits in a row
-	// rowed counts the visits after the first one of their row, rowRefused those that were discarded.
-	rowed, rowRefused int
-	gaveUp            bool      // waiting for the clock was given up
-	top               float64   // highest clock seen, MHz
-	carried           float64   // Level when the session began
-	read              []float64 // the last readings of the ready clock, MHz
+	gaveUp  bool          // waiting for the clock was given up
+	top     float64       // highest clock seen, MHz
+	carried float64       // Level when the session began
+	read    []float64     // the last readings of the ready clock, MHz
 
 	hotEnded   time.Duration // when the last visit to a capped case ended
 	gathered   int           // open cases when the last one came
@@ -185,7 +183,6 @@ type pending struct {
 	order   float64       // drawn anew for every visit
 	execs   int
 
-	alone  bool    // it is visited in no row
 	timed  bool    // seconds was measured, at the sustained point
 	clock  float64 // under load at the last visit, MHz; 0 if unknown
 	droops bool    // the clock under load was below droopShare: the case is capped

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 )
 
 // visit is one visit, condensed.
@@ -70,40 +69,24 @@ func (s *Session) visit(ctx context.Context, o *pending) error {
 	now := s.Clock.Now()
 	s.cool(now)
 	if s.probes(o) {
-		o.announce()
+		if o.job.Visit != nil {
+			o.job.Visit()
+		}
 		if err := s.probe(ctx, o); err != nil {
 			return s.fail(o, err)
 		}
 		return nil
 	}
-	if group := s.following(o, now); len(group) > 1 {
-		return s.visitInARow(ctx, group)
-	}
-	v := s.begin(o, now)
-	o.announce()
-	blocks, b, err := s.run(ctx, o, 0)
-	if err != nil {
-		s.ended = s.Clock.Now()
-		return s.fail(o, err)
-	}
-	return s.visited(ctx, o, v, blocks, b, s.Clock.Now())
-}
-
-// announce calls the job's Visit, if it has one.
-func (o *pending) announce() {
+	v := Visit{Job: o.job, Number: o.made, At: now, Idle: now - s.ended, Heat: s.heat, Hot: s.hot, Look: s.isLook(o)}
 	if o.job.Visit != nil {
 		o.job.Visit()
 	}
-}
-
-// begin describes a visit that begins now.
-func (s *Session) begin(o *pending, now time.Duration) Visit {
-	return Visit{Job: o.job, Number: o.made, At: now, Idle: now - s.ended, Heat: s.heat, Hot: s.hot, Look: s.isLook(o)}
-}
-
-// visited accounts for a visit that has ended.
-func (s *Session) visited(ctx context.Context, o *pending, v Visit, blocks []Block, b Burst, end time.Duration) error {
+	blocks, b, err := s.run(ctx, o)
+	end := s.Clock.Now()
 	s.ended = end
+	if err != nil {
+		return s.fail(o, err)
+	}
 	o.made++
 	s.Visits++
 	if v.Look {
@@ -111,7 +94,12 @@ func (s *Session) visited(ctx context.Context, o *pending, v Visit, blocks []Blo
 	}
 	seen := condense(blocks, b)
 	o.seconds, o.clock = seen.median, seen.clock
-	s.account(o, blocks, b)
+	n := b.Soak + b.Warm
+	for _, x := range blocks {
+		n += executions(x, b)
+	}
+	o.execs += n
+	s.spend(float64(n)*seen.median, o.job.Watts)
 	s.cool(end)
 	o.order = s.Rand.Float64()
 	o.ready = end + s.Tuning.Separation
@@ -142,16 +130,6 @@ func (s *Session) visited(ctx context.Context, o *pending, v Visit, blocks []Blo
 		return nil
 	}
 	return s.finish(ctx, o)
-}
-
-// account adds the executions of a burst to the case's, and their energy to the device's heat.
-func (s *Session) account(o *pending, blocks []Block, b Burst) {
-	n := b.Soak + b.Warm
-	for _, x := range blocks {
-		n += executions(x, b)
-	}
-	o.execs += n
-	s.spend(float64(n)*o.seconds, o.job.Watts)
 }
 
 // accept reports whether a visit counts: hot cases always, others when the device
@@ -223,12 +201,19 @@ func (s *Session) conclude(ctx context.Context, o *pending, r Measured) error {
 
 // run makes the visit. If the estimate of a first visit was far off, the visit is
 // repeated at once with the right number of executions. The number of executions
-// that run ahead of the blocks follows only from a measured time. try is the number of bursts
-// that were made for the visit.
-func (s *Session) run(ctx context.Context, o *pending, try int) ([]Block, Burst, error) {
-	for ; ; try++ {
+// that run ahead of the blocks follows only from a measured time.
+func (s *Session) run(ctx context.Context, o *pending) ([]Block, Burst, error) {
+	for try := 0; ; try++ {
+		b := s.burst(o)
 		known := o.seconds > 0
-		b := s.next(o, try)
+		if !known {
+			b = Burst{Executions: 1, Blocks: 1}
+		}
+		measured := o.made > 0 || try > 0
+		if measured {
+			b.Soak = s.shape(o).Soak
+		}
+		b.Capture = s.capture(o)
 		blocks, err := o.job.Target.Burst(ctx, b)
 		if err != nil {
 			return nil, b, err
@@ -236,33 +221,18 @@ func (s *Session) run(ctx context.Context, o *pending, try int) ([]Block, Burst,
 		if err := checkBlocks(blocks, b); err != nil {
 			return nil, b, err
 		}
-		if s.complete(o, known, try, blocks, b) {
+		o.seconds = condense(blocks, b).median
+		ready := known && (measured || !s.sustained())
+		if ready && (o.made > 0 || s.fits(o, b)) || try >= maxRetries {
 			return blocks, b, nil
 		}
-		s.account(o, blocks, b)
+		n := b.Soak + b.Warm
+		for _, x := range blocks {
+			n += executions(x, b)
+		}
+		o.execs += n
+		s.spend(float64(n)*o.seconds, o.job.Watts)
 	}
-}
-
-// next returns the burst of a try of the case's next visit.
-func (s *Session) next(o *pending, try int) Burst {
-	b := s.burst(o)
-	if o.seconds <= 0 {
-		b = Burst{Executions: 1, Blocks: 1}
-	}
-	if o.made > 0 || try > 0 {
-		b.Soak = s.shape(o).Soak
-	}
-	b.Capture = s.capture(o)
-	return b
-}
-
-// complete notes the time of an execution, and reports whether the burst is the visit. known is
-// whether there was an estimate before it.
-func (s *Session) complete(o *pending, known bool, try int, blocks []Block, b Burst) bool {
-	o.seconds = condense(blocks, b).median
-	measured := o.made > 0 || try > 0
-	ready := known && (measured || !s.sustained())
-	return ready && (o.made > 0 || s.fits(o, b)) || try >= maxRetries
 }
 
 // checkBlocks returns an error that wraps ErrTimer if a time is not positive and finite.

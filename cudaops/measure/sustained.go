@@ -307,7 +307,9 @@ const maxHotBlocks = 64
 func (s *Session) hotVisit(ctx context.Context, o *pending, length float64, heating bool) error {
 	at := s.Clock.Now()
 	v := Visit{Job: o.job, Number: o.made, At: at, Idle: at - s.ended, Hot: true, Discarded: heating}
-	o.announce()
+	if o.job.Visit != nil {
+		o.job.Visit()
+	}
 	if !o.timed && s.guess(o) <= longLook {
 		// Only an estimate exists, so one short burst measures the time of an execution.
 		if _, err := s.hotBlocks(ctx, o, Burst{Warm: max(o.job.Target.Quantum(), 1), Executions: 1, Blocks: 1}); err != nil {

@@ -128,20 +128,14 @@ type advancing struct {
 }
 
 func (a *advancing) Receive(line []byte) (bool, error) {
-	type visit struct {
-		Blocks [][3]float64 `json:"blocks"`
-	}
 	var msg struct {
-		visit
-		Row []visit `json:"row"`
+		Blocks [][3]float64 `json:"blocks"`
 	}
 	if err := json.Unmarshal(line, &msg); err != nil {
 		return false, err
 	}
-	for _, v := range append(msg.Row, msg.visit) {
-		for _, b := range v.Blocks {
-			a.clock.Advance(time.Duration(b[0] * 1e9))
-		}
+	for _, b := range msg.Blocks {
+		a.clock.Advance(time.Duration(b[0] * 1e9))
 	}
 	return a.Measurer.Receive(line)
 }
@@ -365,68 +359,10 @@ func TestBurstThatFailsFailsItsCase(t *testing.T) {
 	}
 }
 
-// counted counts the commands for visits in a row, and the visits in them.
-func counted(b *batch) (join func(send func(any) error) worker.Measurer, commands, visits *int) {
-	commands, visits = new(int), new(int)
-	return func(send func(any) error) worker.Measurer {
-		return b.in.Join(func(msg any) error {
-			data, err := json.Marshal(msg)
-			if n := bytes.Count(data, []byte(`"warm":`)); err == nil && bytes.Contains(data, []byte(`"what":"row"`)) {
-				b.mu.Lock()
-				*commands, *visits = *commands+1, *visits+n
-				b.mu.Unlock()
-			}
-			return send(msg)
-		})
-	}, commands, visits
-}
-
-// opsOnGPU is fakeGPU with a worker that joins by join.
-func opsOnGPU(t *testing.T, gpu string, b *batch, join func(send func(any) error) worker.Measurer) {
-	t.Helper()
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "ops.py"), []byte(fakeOps), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	b.join(t, m{}, gpu, pyhost.Settings{Package: "torch", Path: []string{dir}}, nil, join)
-}
-
-func TestCasesOfAWorkerAreVisitedInARow(t *testing.T) {
-	for _, compiles := range []bool{true, false} {
-		b := &batch{clock: &measuretest.Clock{}}
-		b.in = instrument.New(instrument.Options{Clock: b.clock, Device: func(string) (nvml.Device, error) { return nil, nvml.ErrNotBuilt }})
-		join, commands, visits := counted(b)
-		opsOnGPU(t, fmt.Sprintf(`{"compiles": %v}`, compiles), b, join)
-		const cases = 30
-		for i := range cases {
-			b.submit("plain", m{"us": 5 + 30*i, "watts": 100}, nil)
-		}
-		_, answers := b.ends(cases)
-		for i := range cases {
-			row := answers[int64(i+1)].Rows[0]
-			want := float64(5+30*i) / 1e3
-			if got := latencyOf(row); math.Abs(got/want-1) > 1e-3 || row["passes"] != 2.0 || row["block_ms"].(float64) < 0.4 {
-				t.Errorf("case %d: %v, want %v ms", i, row, want)
-			}
-			if compiles && math.Abs(row["sm_clock_mhz"].(float64)/1980-1) > 1e-3 {
-				t.Errorf("case %d: clock %v", i, row["sm_clock_mhz"])
-			}
-		}
-		// Without a gate, a visit in a row is made alone.
-		if compiles && (*visits < 40 || *commands > *visits/3) || !compiles && *visits > cases {
-			t.Errorf("gates %v: %d visits in %d rows", compiles, *visits, *commands)
-		}
-	}
-}
-
-// TestFailureIsThatOfItsVisitInARow: a kernel breaks the context while the host queues the visits after it, so calls
-// for these fail.
-func TestFailureIsThatOfItsVisitInARow(t *testing.T) {
+// TestFailureIsThatOfItsVisit: a visit breaks the context while other cases are prepared.
+func TestFailureIsThatOfItsVisit(t *testing.T) {
 	for bad := range 5 {
-		b := &batch{clock: &measuretest.Clock{}}
-		b.in = instrument.New(instrument.Options{Clock: b.clock, Device: func(string) (nvml.Device, error) { return nil, nvml.ErrNotBuilt }})
-		join, commands, _ := counted(b)
-		opsOnGPU(t, fmt.Sprintf(`{"log": %q}`, filepath.Join(t.TempDir(), "log")), b, join)
+		b := fakeGPU(t, m{}, fmt.Sprintf(`{"log": %q}`, filepath.Join(t.TempDir(), "log")))
 		for i := range 5 {
 			if i == bad {
 				b.submit("breaks_late", m{"us": 20}, nil)
@@ -435,7 +371,7 @@ func TestFailureIsThatOfItsVisitInARow(t *testing.T) {
 			}
 		}
 		order, answers := b.ends(1)
-		if f := answers[order[0]].Failure; order[0] != int64(bad+1) || f == nil || !f.Fatal || *commands == 0 {
+		if f := answers[order[0]].Failure; order[0] != int64(bad+1) || f == nil || !f.Fatal {
 			t.Errorf("case %d breaks the context, case %d fails: %+v", bad+1, order[0], f)
 		}
 	}

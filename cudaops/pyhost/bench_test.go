@@ -45,7 +45,7 @@ def run(us, watts, perf_filename, device):
 type moment struct {
 	at      int64 // ns
 	what    string
-	visits  int     // of a command
+	visit   bool    // it is a command for one
 	numbers []int64 // of a line: begin of what was waited for, and ns of work
 }
 
@@ -58,20 +58,14 @@ type observed struct {
 
 func (o *observed) note(prefix string, line []byte) {
 	var msg struct {
-		What string            `json:"what"`
-		Busy bool              `json:"busy"`
-		Row  []json.RawMessage `json:"row"`
+		What string `json:"what"`
+		Busy bool   `json:"busy"`
 	}
 	now := moment{at: time.Now().UnixNano()}
 	if err := json.Unmarshal(line, &msg); err != nil {
 		panic(err)
 	}
-	switch now.what = prefix + msg.What; {
-	case msg.What == "row":
-		now.visits = len(msg.Row)
-	case msg.What == "burst" && !msg.Busy:
-		now.visits = 1
-	}
+	now.what, now.visit = prefix+msg.What, msg.What == "burst" && !msg.Busy
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	*o.all = append(*o.all, now)
@@ -175,7 +169,7 @@ func BenchmarkHosted(b *testing.B) {
 				if err := pool.Run(b.Context(), set, src); err != nil {
 					b.Fatal(err)
 				}
-				costs.add("case", time.Since(began).Nanoseconds(), cases)
+				costs.add("case", time.Since(began).Nanoseconds()/cases)
 				pool.Close()
 				if len(src.failed) > 0 {
 					b.Fatalf("%d cases failed: %s", len(src.failed), src.failed[0])
@@ -212,8 +206,8 @@ func logged(b *testing.B, path string) (out []moment) {
 // cost is microseconds by name.
 type cost map[string][]float64
 
-func (c cost) add(name string, ns int64, of int) {
-	c[name] = append(c[name], float64(ns)/1e3/float64(of))
+func (c cost) add(name string, ns int64) {
+	c[name] = append(c[name], float64(ns)/1e3)
 }
 
 func inOrder(of []moment) []moment {
@@ -225,8 +219,8 @@ func inOrder(of []moment) []moment {
 func (c cost) engine(of []moment) {
 	of = inOrder(of)
 	for i, m := range of[1:] {
-		if m.visits > 0 && of[i].what == "from reply" {
-			c.add("visit-between", m.at-of[i].at, m.visits)
+		if m.visit && of[i].what == "from reply" {
+			c.add("visit-between", m.at-of[i].at)
 		}
 	}
 }
@@ -237,7 +231,7 @@ func (c cost) worker(of []moment) {
 	var first, ended, busy, entered, left, next int64
 	for _, m := range inOrder(of) {
 		switch m.what {
-		case "to burst", "to row":
+		case "to burst":
 			visit, first, busy = m, 0, 0
 		case "wait":
 			if first == 0 {
@@ -245,27 +239,27 @@ func (c cost) worker(of []moment) {
 			}
 			ended, busy = m.at, busy+m.numbers[1]
 		case "from reply":
-			if n := visit.visits; n > 0 && first > 0 {
-				c.add("visit-command", first-visit.at, n)
-				c.add("visit-queue", ended-first-busy, n)
-				c.add("visit-gpu", busy, n)
-				c.add("visit-reply", m.at-ended, n)
-				c.add("visit", m.at-visit.at, n)
+			if visit.visit && first > 0 {
+				c.add("visit-command", first-visit.at)
+				c.add("visit-queue", ended-first-busy)
+				c.add("visit-gpu", busy)
+				c.add("visit-reply", m.at-ended)
+				c.add("visit", m.at-visit.at)
 			}
-			visit.visits = 0
+			visit.visit = false
 		case "to next":
 			next, left = m.at, 0
 		case "run":
-			c.add("case-begin", m.at-next, 1)
+			c.add("case-begin", m.at-next)
 		case "enter":
 			entered, busy = m.at, 0
 		case "yield":
-			c.add("case-prepare", m.at-entered-busy, 1)
+			c.add("case-prepare", m.at-entered-busy)
 		case "leave":
 			left = m.at
 		case "from ready":
 			if left > 0 {
-				c.add("case-return", m.at-left, 1)
+				c.add("case-return", m.at-left)
 			}
 			left = 0
 		}

@@ -41,10 +41,8 @@ extern "C" __global__ void stamp(u64* out) {
   out[2] = 1;
 }
 """
-MOST_BLOCKS = 64  # of one burst, or of visits in a row
-MOST_VISITS = 8  # in a row
+MOST_BLOCKS = 64  # of one burst
 _GATE_LEAST_US, _GATE_LIMIT_US = 20, 20_000
-_STAMPS = MOST_VISITS + 2  # parts of a gate's words before the stamps'
 _LEAD_CYCLES = 60_000  # some 30 us
 EVICT_CALLS = 8  # of a read of other data to a graph: its launch costs both forms of a cold case the same
 
@@ -54,19 +52,16 @@ class Gate:
     clocks of a multiprocessor between blocks. Both are kernels that write to memory of
     the host."""
 
-    holds = True  # as long as the host needs
-
     def __init__(self, torch, sms):
         self._torch, self._sms = torch, sms
         self._gate = torch.cuda._compile_kernel(_KERNELS, "gate")
         self._stamp = torch.cuda._compile_kernel(_KERNELS, "stamp")
-        # The flag, the gates' words (one for each visit in a row, and the pause's), and the stamps': four each.
+        # The flag, the gate's words, and the stamps': four each.
         # Collectors make the GPU torch's default device, and measure in inference mode.
         with torch.inference_mode(False):
-            words = torch.zeros(4 * (_STAMPS + MOST_BLOCKS + 1), dtype=torch.int64, device="cpu", pin_memory=True)
+            words = torch.zeros(12 + 4 * MOST_BLOCKS, dtype=torch.int64, device="cpu", pin_memory=True)
         self._words = (ctypes.c_longlong * len(words)).from_address(words.data_ptr())
-        parts = [words[4 * i : 4 * i + 4] for i in range(_STAMPS + MOST_BLOCKS + 1)]
-        self._flag, self._outs, self._stamps = parts[0], parts[1:_STAMPS], parts[_STAMPS:]
+        self._flag, self._out, *self._stamps = (words[4 * i : 4 * i + 4] for i in range(3 + MOST_BLOCKS))
         self._number = 0
         self.close()
         self.open()
@@ -75,37 +70,26 @@ class Gate:
         if self.read()[0] <= 0:
             raise RuntimeError("the gate reads no clock")
 
-    def close(self, visit=0):
-        self._words[4 + 4 * visit : 8 + 4 * visit] = [0] * 4
+    def close(self):
+        self._words[4:8] = [0] * 4
         self._number += 1
-        self._hold(_GATE_LEAST_US, visit)
+        self._gate(grid=(1, 1, 1), block=(1, 1, 1), args=[self._flag, self._number, _GATE_LEAST_US, _GATE_LIMIT_US, self._out])
 
     def open(self):
         self._words[0] = self._number
 
-    def pause(self, us):
-        """Has the device rest before the gate of the next visit, once that of the last one is open."""
-        self._hold(us, MOST_VISITS)
-
-    def _hold(self, least_us, visit):
-        self._gate(grid=(1, 1, 1), block=(1, 1, 1), args=[self._flag, self._number, least_us, _GATE_LIMIT_US, self._outs[visit]])
-
-    def read(self, visit=0):
+    def read(self):
         """The clock in MHz while the gate was closed, and whether it opened by itself."""
-        late, cycles, nanos = self._words[4 + 4 * visit : 7 + 4 * visit]
+        late, cycles, nanos = self._words[4:7]
         return (cycles * 1e3 / nanos if nanos > 0 else 0.0), late != 0
 
     def stamp(self, i):
-        self._words[4 * (_STAMPS + i) + 2] = 0
+        self._words[10 + 4 * i] = 0
         self._stamp(grid=(self._sms, 1, 1), block=(1, 1, 1), args=[self._stamps[i]])
-
-    def stamped(self, i):
-        """Whether the device has reached stamp i."""
-        return self._words[4 * (_STAMPS + i) + 2] != 0
 
     def clock(self, i):
         """The mean clock in MHz from stamp i to the next one; 0 if one is missing."""
-        first, second = (self._words[4 * at : 4 * at + 3] for at in (_STAMPS + i, _STAMPS + i + 1))
+        first, second = (self._words[8 + 4 * at : 11 + 4 * at] for at in (i, i + 1))
         if not (first[2] and second[2]) or second[1] <= first[1]:
             return 0.0
         return (second[0] - first[0]) * 1e3 / (second[1] - first[1])
@@ -114,8 +98,6 @@ class Gate:
 class NoGate:
     """What stands in for a gate where kernels cannot be compiled: a pause of the device
     that is long enough for most hosts, and no clock."""
-
-    holds = False
 
     def __init__(self, torch):
         self._sleep = getattr(torch.cuda, "_sleep", None)  # no part of torch's public interface
@@ -151,7 +133,7 @@ class Cuda:
         self.memory = props.total_memory
         self.stream = torch.cuda.Stream(device)
         self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2 * MOST_BLOCKS)]
-        self.ends = [torch.cuda.Event() for _ in range(MOST_VISITS)]
+        self.ended = torch.cuda.Event()
         self._keeper = self._pool = None
         self._said_eager = False
         self._gate = None

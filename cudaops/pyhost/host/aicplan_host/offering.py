@@ -8,7 +8,6 @@ import sys
 import threading
 
 from .errors import TRANSIENT, HostError
-from .targets import Failed, visit_in_a_row
 
 EAGER = "a case runs without a graph"
 
@@ -179,31 +178,15 @@ class Offers:
             answer = self._work(what, handle, command)
         except Exception as err:
             if handle in self._targets:
-                self._note_failure(handle, err)
+                self.broken(self._targets[handle][1], err)
+                self._failures[handle] = err
+                for at, (target, _) in self._targets.items():
+                    if handle in target.forms:
+                        self._failures[at] = err
             answer = {"failed": True, "text": "%s: %s" % (type(err).__name__, err)}
         self._send(what="reply", **answer)
 
-    def _note_failure(self, handle, err):
-        self.broken(self._targets[handle][1], err)
-        self._failures[handle] = err
-        for at, (target, _) in self._targets.items():
-            if handle in target.forms:
-                self._failures[at] = err
-
-    def _row(self, visits, pause):
-        """The answer to a command for visits in a row. A visit that fails is the last one in it."""
-        targets = [self._targets[v["handle"]] for v in visits]
-        shapes = [(target, v["warm"], v["executions"], v["blocks"]) for (target, _), v in zip(targets, visits)]
-        try:
-            return {"row": [{"blocks": blocks, "mhz": mhz} for blocks, mhz in visit_in_a_row(shapes, pause, lambda i: self._start(targets[i][1]))]}
-        except Failed as err:
-            at = min(err.visit, len(visits) - 1)
-            self._note_failure(visits[at]["handle"], err.cause)
-            return {"row": [{}] * at, "failed": True, "text": "%s: %s" % (type(err.cause).__name__, err.cause)}
-
     def _work(self, what, handle, command):
-        if what == "row":
-            return self._row(command["row"], command["pause"])
         if what == "clock":
             self._start(list(self._targets.values())[-1][1] if self._targets else None)
             return {"mhz": self._cuda.clock()}

@@ -4,7 +4,7 @@ import contextlib
 import math
 import time
 
-from .cuda import EVICT_CALLS, MOST_BLOCKS, MOST_VISITS
+from .cuda import EVICT_CALLS, MOST_BLOCKS
 
 
 class CpuTarget:
@@ -197,10 +197,10 @@ class CudaTarget:
             if closed:
                 gate.open()
             if busy:
-                self.cuda.ends[0].record()
+                self.cuda.ended.record()
                 for _ in range(filler):
                     launch()
-                self.cuda.ends[0].synchronize()
+                self.cuda.ended.synchronize()
             else:
                 self.cuda.stream.synchronize()
         ready, late = gate.read() if held else (0.0, False)
@@ -210,36 +210,6 @@ class CudaTarget:
             seconds = events[2 * i].elapsed_time(events[2 * i + 1]) / 1e3
             out.append((seconds, got, 0.0 if plain else gate.clock(i)))
         return out, ready, late
-
-    def queue_visit(self, visit, block, warm, executions, blocks):
-        """Queues a visit in a row after its own gate. block is the number of blocks and visits before it."""
-        gate, events, launch, each = self.cuda.gate, self.cuda.events, self._launch(), self._launches(executions)
-        gate.close(visit)
-        for _ in range(self._launches(warm)):
-            launch()
-        gate.stamp(block)
-        for i in range(block, block + blocks):
-            events[2 * i].record()
-            for _ in range(each):
-                launch()
-            events[2 * i + 1].record()
-            gate.stamp(i + 1)
-        self.cuda.ends[visit].record()
-        gate.open()
-
-    def visited(self, visit, block, executions, blocks):
-        """Blocks and clock of a visit in a row that has ended; no blocks if the gate opened by itself."""
-        gate, events = self.cuda.gate, self.cuda.events
-        ready, late = gate.read(visit)
-        if late:
-            return [], 0.0
-        got, at = self._launches(executions) * self.per_launch, range(block, block + blocks)
-        return [(events[2 * i].elapsed_time(events[2 * i + 1]) / 1e3, got, gate.clock(i)) for i in at], ready
-
-    def launches(self, warm, executions, blocks):
-        """How many launches a visit has, or None if it cannot be in a row."""
-        n = self._launches(warm) + blocks * self._launches(executions)
-        return n if self._graph is not None and self.cuda.gate.holds and n <= self._gated else None
 
     def _filler(self):
         """The number of launches that keep the device busy until the next burst. 0 if the graph
@@ -300,58 +270,3 @@ class CudaTarget:
             self.cuda.stream.synchronize()
             self._graph.reset()
         self._graph = self._turns = self.call = self.kept = None
-
-
-class Failed(Exception):
-    """The visit in a row with this number has failed."""
-
-    def __init__(self, visit, cause):
-        super().__init__(str(cause))
-        self.visit, self.cause = visit, cause
-
-
-def visit_in_a_row(visits, pause, started):
-    """Makes visits, which are (target, warm, executions, blocks), one after the other. The host queues
-    all of them, and the device rests for pause microseconds between two. started is called with the
-    number of the visit that is to blame if this process ends or hangs. Returns blocks and clock of
-    each visit, without blocks for one that has to be made alone. Raises Failed."""
-    cuda = visits[0][0].cuda
-    gate, places, queued, block = cuda.gate, [], 0, 0
-    error = None
-    with visits[0][0]._scope():
-        try:
-            for number, (target, warm, executions, blocks) in enumerate(visits):
-                launches = target.launches(warm, executions, blocks)
-                if launches is None or number >= MOST_VISITS or block + blocks > MOST_BLOCKS:
-                    places.append(None)
-                    continue
-                started(number)
-                if queued + launches > _GATED:
-                    cuda.stream.synchronize()
-                    queued = 0
-                if any(place is not None for place in places):
-                    gate.pause(pause)
-                target.queue_visit(number, block, warm, executions, blocks)
-                places.append(block)
-                queued, block = queued + launches, block + blocks + 1
-        except Exception as err:
-            error = err
-            gate.open()
-        out = []
-        for number, place in enumerate(places):
-            target, _, executions, blocks = visits[number]
-            got = [], 0.0
-            try:
-                if place is not None:
-                    started(number)
-                    cuda.ends[number].synchronize()
-                    got = target.visited(number, place, executions, blocks)
-            except Exception as err:
-                error = error or err
-            # The error of one visit is raised by calls for others, too.
-            if error is not None and place is not None and not gate.stamped(place + blocks):
-                raise Failed(number, error) from error
-            out.append(got)
-    if error is not None:
-        raise Failed(len(places), error) from error
-    return out
