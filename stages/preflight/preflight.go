@@ -130,11 +130,15 @@ func (b *CheckBlock) decode(all []Check, ctx *hcl.EvalContext) hcl.Diagnostics {
 	return diags
 }
 
-// Values implements stage.Valuer. The attributes of a check are not fields of its struct.
+// Values implements stage.Valuer. The attributes of a check are not fields of its struct, and where the checks run
+// changes none of their results.
 func (c *Config) Values() map[string]any {
 	out := stage.Fields(c)
+	delete(out, "executor")
 	for i, b := range c.Checks {
-		maps.Copy(out["check"].([]any)[i].(map[string]any), b.limits)
+		check := map[string]any{"check": b.Name, "severity": b.severity()}
+		maps.Copy(check, b.limits)
+		out["check"].([]any)[i] = check
 	}
 	return out
 }
@@ -230,11 +234,15 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	return out, nil
 }
 
-func (b *CheckBlock) look(ctx context.Context, t Target) stage.CheckResult {
-	res := stage.CheckResult{Name: b.Name, Severity: "fail", Result: doctor.Pass}
+func (b *CheckBlock) severity() string {
 	if b.OnFail == "warn" {
-		res.Severity = "warn"
+		return "warn"
 	}
+	return "fail"
+}
+
+func (b *CheckBlock) look(ctx context.Context, t Target) stage.CheckResult {
+	res := stage.CheckResult{Name: b.Name, Severity: b.severity(), Result: doctor.Pass}
 	var messages, fixes []string
 	for _, f := range b.check.Look(ctx, t) {
 		if f.Device != "" && !strings.Contains(f.Message, f.Device) {
