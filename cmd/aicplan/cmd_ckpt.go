@@ -137,7 +137,10 @@ type ckptGcCmd struct {
 }
 
 // Run removes unreferenced objects. A dry run takes no lock.
-func (c *ckptGcCmd) Run(a *app) error {
+func (c *ckptGcCmd) Run(a *app, found *checkpoint.Store) error {
+	if err := found.Created(); err != nil {
+		return err
+	}
 	store, err := a.open(c.DryRun)
 	if err != nil {
 		return err

@@ -31,6 +31,9 @@ device_uuid and attempts.`
 
 // Run groups the cases that have no measurement.
 func (c *failuresCmd) Run(a *app, store *checkpoint.Store) error {
+	if err := store.Created(); err != nil {
+		return err
+	}
 	sources, err := ledgers(store, a.stages().Kinds(), c.Stage)
 	if err != nil {
 		return err
