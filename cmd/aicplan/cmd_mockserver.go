@@ -35,6 +35,7 @@ func (c *mockServerCmd) Help() string {
 Faults: status, error_event, cut, eof, reset, no_done, bad_json, empty, no_tokens, html, hang, slow_head, short,
 wrong_usage, bad_chunk.
 
+Example:
   aicplan mock-server --listen 127.0.0.1:8000 --ttft 200ms --itl 20ms --fault cut:every=5,after=4
 
 Exit code 0 when a signal ends it.`

@@ -43,6 +43,7 @@ func (c *testCmd) Help() string {
 A block ends at the same comment with a slash in front. Exported variables of the set-up are set in the others. At
 the end the processes and containers that were started are stopped.
 
+Examples:
   aicplan test plans/modules --filter 'one model*'
   aicplan test --dry-run serving.md
 
