@@ -116,8 +116,8 @@ func CheckCSV(rec arrow.Record) error {
 		}
 		if n := col.Nulls(); n > 0 {
 			return fmt.Errorf(
-				"power in some rows only: %d of %d rows have no %s, and readers of CSV files fail on an empty one; export with power = \"never\", or "+
-					"as Parquet",
+				"power in some rows only: %d of %d rows have no %s, and readers of CSV files fail on an empty one; "+
+					"export with power = \"never\", or as Parquet",
 				n,
 				col.Len(),
 				name,

@@ -357,7 +357,9 @@ func (r *running) filesChanged() error {
 		}
 		if now != f.id {
 			return r.replaced(
-				&runtimes.ChangedError{Path: fmt.Sprintf("%s (one of the files that the cases read)", textutil.First(f.paths, 3, ", "))},
+				&runtimes.ChangedError{
+					Path: fmt.Sprintf("%s (one of the files that the cases read)", textutil.First(f.paths, 3, ", ")),
+				},
 			)
 		}
 	}

@@ -183,7 +183,8 @@ func checkout(rt *stage.Runtime, hosted []Hosted) (lacking []string, err error) 
 		return wrong("which is no checkout of aiconfigurator: it has no folder collector")
 	}
 
-	return wrong("which has no %s for %s: another version of the checkout, or of the plan, is needed", first, textutil.First(ops, 3, ", "))
+	return wrong("which has no %s for %s: another version of the checkout, or of the plan, is needed",
+		first, textutil.First(ops, 3, ", "))
 }
 
 func checkoutRoot(rt *stage.Runtime) string {

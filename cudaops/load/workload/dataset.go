@@ -34,8 +34,8 @@ type entry struct {
 }
 
 // Dataset reads prompts from a file; see objects for its formats. An object has messages (OpenAI's, with optional
-// tools), conversations (ShareGPT's), or prompt or text, and optionally output_length and session_id. For output_length,
-// output_tokens, max_completion_tokens and max_tokens are other names.
+// tools), conversations (ShareGPT's), or prompt or text, and optionally output_length and session_id. Other names of
+// output_length are output_tokens, max_completion_tokens and max_tokens.
 //
 // Entries with the same session_id are turns of one conversation. Each message of a human in a ShareGPT conversation
 // is a turn; a conversation without one is left out. Of the config, only Tokenizer and Output are used; Output applies

@@ -26,7 +26,10 @@ func (r *Report) verdict() Verdict {
 		{stage.StatusFailed, "failed", "The stage %s failed.", "%d stages failed."},
 		{stage.StatusPreflight, "preflight failed", "%s did not let anything be measured.",
 			"%d preflights did not let anything be measured."},
-		{stage.StatusGateFailed, "gate failed", "%s did not let its data through.", "%d gates did not let their data through."},
+		{
+			stage.StatusGateFailed, "gate failed",
+			"%s did not let its data through.", "%d gates did not let their data through.",
+		},
 	} {
 		if of := ended[x.status]; len(of) == 1 {
 			return Verdict{Bad, x.word, fmt.Sprintf(x.one, of[0])}
@@ -46,7 +49,8 @@ func (r *Report) verdict() Verdict {
 		return Verdict{Warn, "sample", "A " + r.Run.Partial + " run: a sample of the cases, not the data."}
 	case len(needs) > 0:
 		return Verdict{Warn, "partial", "A runtime that was not here is needed by " + List(needs, 4) + "."}
-	case slices.ContainsFunc(r.Tables, func(t *Table) bool { return t.Partial != "" }) || len(ended[stage.StatusPartial]) > 0:
+	case len(ended[stage.StatusPartial]) > 0,
+		slices.ContainsFunc(r.Tables, func(t *Table) bool { return t.Partial != "" }):
 		return Verdict{Warn, "partial", "Some of the planned data is missing."}
 	case len(r.Tables) == 0:
 		return Verdict{Warn, "no data", "The report has no table to speak of."}
