@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/hashicorp/hcl/v2"
@@ -99,40 +98,58 @@ func (c *rowsCheck) run(s *subject) finding {
 	}
 
 	cells := map[string]func(int) (cty.Value, string){}
+	values := native{ctx: c.ctx, numbers: map[string][]float64{}, flags: map[string][]bool{}}
 	for _, name := range c.names {
-		cells[name] = cellsOf(s.rec, name)
+		cells[name] = values.read(s.rec, name)
 	}
 
 	needed := c.columns()
+	var fast func(row int) float64
+	if expr, ok := c.Condition.(hclsyntax.Expression); ok {
+		if at, flag := values.compile(expr); flag {
+			fast = at
+		}
+	}
+
 	out := finding{total: s.rows(), limit: "at most " + percent(c.MaxShare)}
-	ctx := c.ctx.NewChild()
-	ctx.Variables = map[string]cty.Value{}
-
-	type verdict struct {
-		holds bool
-		why   string
-	}
-
-	// HCL compares numbers by their text, which is slow, so that equal rows are evaluated once.
-	known := map[string]verdict{}
-	keys, err := table.Keys(s.rec, c.names...)
-	if err != nil {
-		return failed(err.Error())
-	}
 
 	var bad []rules.Offence
 	for i := range s.rows() {
-		v, ok := known[keys[i]]
-		if !ok {
-			if v.holds, v.why, err = c.judge(ctx, cells, needed, i); err != nil {
-				return failed(err.Error())
+		vars, lacking, optional := map[string]cty.Value(nil), "", ""
+		for _, name := range c.names {
+			v, why := cells[name](i)
+			if slices.Contains(needed, name) {
+				lacking = cmp.Or(lacking, why)
+			} else {
+				optional = cmp.Or(optional, why)
 			}
-			known[keys[i]] = v
+
+			if fast == nil {
+				if vars == nil {
+					vars = map[string]cty.Value{}
+				}
+				vars[name] = v
+			}
 		}
 
-		if v.why != "" {
-			out.left.row(i, v.why)
-		} else if !v.holds {
+		holds, why := false, lacking
+		switch {
+		case lacking != "":
+		case fast != nil:
+			v := fast(i)
+			if holds = v != 0; math.IsNaN(v) {
+				why = "the condition divides zero by zero"
+			}
+		default:
+			var err error
+			if holds, why, err = c.holds(vars, optional); err != nil {
+				return failed(err.Error())
+			}
+		}
+
+		if why != "" {
+			out.left.row(i, why)
+		} else if !holds {
 			bad = append(bad, rules.Offence{Row: i})
 		}
 	}
@@ -152,25 +169,16 @@ func (c *rowsCheck) run(s *subject) finding {
 	return out
 }
 
-// judge evaluates the condition for a row. why is the reason if the row cannot be judged.
-func (c *rowsCheck) judge(ctx *hcl.EvalContext, cells map[string]func(int) (cty.Value, string), needed []string,
-	row int) (holds bool, why string, err error) {
-	optional := "" // why a column inside coalesce has no value
-	for _, name := range c.names {
-		v, lacking := cells[name](row)
-		ctx.Variables[name] = v
-		if lacking != "" && slices.Contains(needed, name) {
-			return false, lacking, nil
-		}
-		optional = cmp.Or(optional, lacking)
-	}
+// holds evaluates the condition with HCL. why is the reason if the row cannot be judged; optional is the
+// reason why a column inside coalesce has no value, "" if all have one.
+func (c *rowsCheck) holds(vars map[string]cty.Value, optional string) (holds bool, why string, err error) {
+	ctx := c.ctx.NewChild()
+	ctx.Variables = vars
 
 	v, diags := c.Condition.Value(ctx)
 	switch {
 	case optional != "" && (diags.HasErrors() || v.IsNull()):
 		return false, optional, nil
-	case diags.HasErrors() && strings.Contains(diags[0].Detail, "division by zero"):
-		return false, "the condition divides by zero", nil
 	case diags.HasErrors():
 		return false, "", fmt.Errorf("the condition cannot be evaluated: %s", diags[0].Detail)
 	case v.IsNull():
@@ -181,28 +189,44 @@ func (c *rowsCheck) judge(ctx *hcl.EvalContext, cells map[string]func(int) (cty.
 	return v.True(), "", nil
 }
 
-// cellsOf returns a function that reads a column by row as values of expressions. The function returns null,
-// and the reason, for cells that are null or no finite number, and if the column does not exist.
-func cellsOf(rec arrow.Record, name string) func(int) (cty.Value, string) {
+// read returns a function that reads a column by row as values of expressions, and notes numbers and flags
+// for native evaluation. The function returns null, and the reason, for cells that are null or no finite
+// number, and if the column does not exist.
+func (n native) read(rec arrow.Record, name string) func(int) (cty.Value, string) {
 	col := column(rec, name)
 	if col == nil {
 		why := missingColumn(rec, name).Error()
 		return func(int) (cty.Value, string) { return cty.NullVal(cty.DynamicPseudoType), why }
 	}
 
-	flags, noFlags := table.Bools(rec, name)
-	nums, noNumbers := table.Float64s(rec, name)
-	return func(i int) (cty.Value, string) {
-		switch {
-		case col.IsNull(i):
-			return cty.NullVal(cty.DynamicPseudoType), name + " is null"
-		case noFlags == nil:
+	if flags, err := table.Bools(rec, name); err == nil {
+		n.flags[name] = flags.Values
+		return func(i int) (cty.Value, string) {
+			if flags.Null(i) {
+				return cty.NullVal(cty.Bool), name + " is null"
+			}
 			return cty.BoolVal(flags.Values[i]), ""
-		case noNumbers != nil:
-			return cty.StringVal(table.Text(col, i)), ""
-		case math.IsNaN(nums.Values[i]) || math.IsInf(nums.Values[i], 0):
-			return cty.NullVal(cty.Number), name + " is not finite"
 		}
-		return exact(nums.Values[i]), ""
+	}
+
+	if nums, err := table.Float64s(rec, name); err == nil {
+		n.numbers[name] = nums.Values
+		return func(i int) (cty.Value, string) {
+			v, ok := nums.At(i)
+			switch {
+			case !ok:
+				return cty.NullVal(cty.Number), name + " is null"
+			case math.IsNaN(v) || math.IsInf(v, 0):
+				return cty.NullVal(cty.Number), name + " is not finite"
+			}
+			return cty.NumberFloatVal(v), ""
+		}
+	}
+
+	return func(i int) (cty.Value, string) {
+		if col.IsNull(i) {
+			return cty.NullVal(cty.String), name + " is null"
+		}
+		return cty.StringVal(table.Text(col, i)), ""
 	}
 }
