@@ -223,22 +223,25 @@ func TestCoverageAddsUpToTheTable(t *testing.T) {
 // TestTimelineHasEveryRowOnce: the bars hold every row of every measured table once.
 func TestTimelineHasEveryRowOnce(t *testing.T) {
 	r := build(t, sampleInput(t, 2000))
-	rows, lanes := 0, map[string]bool{}
-	for _, m := range regexp.MustCompile(`<title>[^<]*: ([\d,]+) rows? on ([^<]*) in [^<]* s</title>`).FindAllStringSubmatch(
-		drawn(r)["run-timeline"].Body, -1) {
-		n, err := strconv.Atoi(strings.ReplaceAll(m[1], ",", ""))
-		if err != nil {
-			t.Fatal(err)
+	d := scriptData[struct {
+		Lanes []string
+		Spans [][]float64
+	}](t, drawn(r)["run-timeline"])
+
+	rows := 0
+	for _, s := range d.Spans {
+		rows += int(s[6])
+		if !(s[7] >= 0) || !(s[2] > 0) {
+			t.Errorf("span %v", s)
 		}
-		rows, lanes[m[2]] = rows+n, true
 	}
 
 	if want := r.Tables[0].Rows + r.Tables[1].Rows; rows != want {
 		t.Errorf("the bars hold %d rows, want %d", rows, want)
 	}
 
-	if len(lanes) != 4 {
-		t.Errorf("lanes %v", lanes)
+	if len(d.Lanes) != 4 {
+		t.Errorf("lanes %v", d.Lanes)
 	}
 }
 

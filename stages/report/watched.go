@@ -155,13 +155,21 @@ func devicesOf(rec arrow.Record) ([]string, error) {
 	return out, nil
 }
 
-// spread keeps at most mostSamples, evenly distributed.
+// spread keeps at most mostSamples, in order of time.
 func spread(w model.Watched) model.Watched {
-	n := min(len(w.At), mostSamples)
-	for i := range n {
-		w.At[i], w.Value[i] = w.At[i*len(w.At)/n], w.Value[i*len(w.At)/n]
+	order := make([]int, len(w.At))
+	for i := range order {
+		order[i] = i
 	}
 
-	w.At, w.Value = w.At[:n], w.Value[:n]
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(w.At[a], w.At[b]) })
+	n := min(len(order), mostSamples)
+	at, value := make([]float64, n), make([]float64, n)
+	for i := range n {
+		from := order[i*len(order)/n]
+		at[i], value[i] = w.At[from], w.Value[from]
+	}
+
+	w.At, w.Value = at, value
 	return w
 }

@@ -95,16 +95,16 @@ func TestWatched(t *testing.T) {
 	}
 }
 
-// TestSpread keeps long series short, from their start to their end. Charts need no order of time.
+// TestSpread keeps long series short, in order of time.
 func TestSpread(t *testing.T) {
 	t.Parallel()
 	w := model.Watched{}
 	for i := range 3 * mostSamples {
-		w.At, w.Value = append(w.At, float64(i)), append(w.Value, float64(i))
+		w.At, w.Value = append(w.At, float64(-i)), append(w.Value, float64(i))
 	}
 
 	w = spread(w)
-	if len(w.At) != mostSamples || w.At[0] != 0 || w.At[1] != 3 || w.Value[mostSamples-1] != 3*mostSamples-3 {
+	if len(w.At) != mostSamples || w.At[0] != float64(1-3*mostSamples) || w.Value[0] != -w.At[0] || !(w.At[1] > w.At[0]) {
 		t.Errorf("%d samples from %v", len(w.At), w.At[:2])
 	}
 }

@@ -39,7 +39,7 @@ func (d drawing) loads() {
 		}
 		d.add(points{
 			id: d.id(name), title: title + " against " + swept.Name, x: swept.Value, y: y,
-			xAxis:  axis{label: swept.Name, log: spans(swept.Value)},
+			xAxis:  axis{label: swept.Name, log: spans(swept.Value), ticks: atValues(swept.Value)},
 			yAxis:  axis{label: cmp.Or(unit, strings.ToLower(title)), hi: 1.08 * top(y)},
 			series: series, columns: append(slices.Clip(columns), column{name: title, unit: unit, num: y}),
 			budget: d.budget, h: loadHeight, levels: levels, join: true,
@@ -132,4 +132,28 @@ func onFront(x, y []float64, row int) bool {
 func spans(v []float64) bool {
 	sorted := model.Sorted(v)
 	return len(sorted) > 0 && sorted[0] > 0 && sorted[len(sorted)-1]/sorted[0] >= 8
+}
+
+// atValues returns ticks at the values of a sweep, or nil if they are many or close to each other.
+func atValues(v []float64) ticker {
+	const most = 8
+	values := model.Distinct(v)
+	if len(values) > most {
+		return nil
+	}
+
+	var out []tick
+	least := math.Inf(1)
+	for i, x := range values {
+		out = append(out, tick{x, SI(x)})
+		if i > 0 {
+			least = min(least, x-values[i-1])
+		}
+	}
+
+	if len(values) > 1 && (values[len(values)-1]-values[0])/least > 2*most && !spans(values) {
+		return nil // labels would overlap on a linear axis
+	}
+
+	return func(lo, hi float64) []tick { return out }
 }

@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -259,21 +260,21 @@ func heat(id string, t *model.Table) *Chart {
 type rowSlice struct {
 	name string
 	rows []int
-	key  []int // positions of the values in their columns
+	key  []float64
 }
 
 // sliceRows splits the rows by all other columns. If there are too many slices, evenly distributed ones are
 // kept.
 func sliceRows(f *model.Facets, xi, yi, area int) []rowSlice {
 	type part struct {
+		model.Param
 		categories
-		named bool // in the names of slices
 	}
 
 	var parts []part
 	for i, p := range f.Params {
 		if i != xi && i != yi && p.Name != "kernel_source" && p.Varies() {
-			parts = append(parts, part{categoriesOf(p), p.Numeric || p.Name != f.Series.Column})
+			parts = append(parts, part{p, categoriesOf(p)})
 		}
 	}
 
@@ -281,16 +282,19 @@ func sliceRows(f *model.Facets, xi, yi, area int) []rowSlice {
 	var out []rowSlice
 	for r := range f.Rows {
 		var words []string
-		var key []int
+		var key []float64
 		for _, p := range parts {
-			word := "null"
+			word, order := "null", 0.0
 			if at := p.at[r]; at >= 0 {
 				word = p.names[at]
 			}
-			if p.named {
-				word = p.name + " " + word
+			if p.Numeric {
+				order = p.Value[r]
 			}
-			words, key = append(words, word), append(key, p.at[r])
+			if p.Numeric || p.Name != f.Series.Column {
+				word = p.Name + " " + word
+			}
+			words, key = append(words, word), append(key, order)
 		}
 
 		name := strings.Join(words, ", ")
@@ -312,7 +316,7 @@ func sliceRows(f *model.Facets, xi, yi, area int) []rowSlice {
 
 	out = slices.DeleteFunc(out, func(s rowSlice) bool { return len(s.rows)*4 < most || len(s.rows) < 3 })
 	slices.SortStableFunc(out, func(a, b rowSlice) int {
-		return slices.Compare(a.key, b.key)
+		return cmp.Or(slices.Compare(a.key, b.key), strings.Compare(a.name, b.name))
 	})
 
 	n := min(maxSlices, max(1, maxValues/max(area, 1)))

@@ -3,7 +3,6 @@ package charts
 import (
 	"cmp"
 	"fmt"
-	"html"
 	"math"
 	"slices"
 	"strings"
@@ -20,6 +19,14 @@ type span struct {
 	lane, table int
 	from, to    float64
 	rows        int
+}
+
+type timelineData struct {
+	Kind   string   `json:"kind"`
+	Lanes  []string `json:"lanes"`
+	Tables []string `json:"tables"`
+	// Spans are x, y, width, height, lane, table, rows and seconds.
+	Spans [][]float64 `json:"spans"`
 }
 
 // timeline draws what every worker measured when.
@@ -42,26 +49,32 @@ func timeline(tables []*model.Table) *Chart {
 		axis{lo: -0.5, hi: float64(len(lanes)) - 0.5, ticks: nameTicks(lanes, 1)})
 	c.cuts(f)
 
+	d := timelineData{Kind: "timeline", Lanes: lanes}
+	var paths [maxSeries + 1]string
 	rows := make([]int, len(tables))
+	all := 0
 	for _, s := range spans {
 		x, y := f.px(c.on(s.from)), f.py(float64(s.lane)+0.34)
 		w, h := max(f.px(c.on(s.to))-x, 1), f.py(float64(s.lane)-0.34)-y
+		paths[s.table%len(paths)] += box(x, y, w, h)
 		rows[s.table] += s.rows
-		fmt.Fprintf(f, `<path class="b c%d" d="%s"><title>%s</title></path>`, s.table%(maxSeries+1), box(x, y, w, h),
-			html.EscapeString(fmt.Sprintf("%s: %s on %s in %s", tables[s.table].Name, textutil.Counted(s.rows, "row"),
-				lanes[s.lane], model.Duration(s.to-s.from))))
+		all += s.rows
+		d.Spans = append(d.Spans, shortAll(x, y, w, h, float64(s.lane), float64(s.table), float64(s.rows), s.to-s.from))
 	}
 
-	all := 0
+	for k, path := range paths {
+		f.path(fmt.Sprintf("b c%d", k), "", path)
+	}
+
 	for i, t := range tables {
-		all += rows[i]
+		d.Tables = append(d.Tables, t.Name)
 		if rows[i] > 0 {
-			chart.Legend = append(chart.Legend, Key{Name: t.Name, Class: fmt.Sprintf("c%d", i%(maxSeries+1)), Shape: 1,
+			chart.Legend = append(chart.Legend, Key{Name: t.Name, Class: fmt.Sprintf("c%d", i%len(paths)), Shape: 1,
 				Note: textutil.Count(rows[i])})
 		}
 	}
 
-	chart.Body = f.String()
+	chart.Body, chart.Data = f.String(), d
 	chart.Alt = fmt.Sprintf("Timeline of %d workers and %d rows.", len(lanes), all)
 	return chart
 }

@@ -7,7 +7,7 @@ type Watched struct {
 	Device string
 	// Metric is the name for people, such as "GPU power".
 	Metric, Unit string
-	// At are seconds since 1970. Value are the readings.
+	// At are seconds since 1970, ascending. Value are the readings.
 	At, Value []float64
 }
 
