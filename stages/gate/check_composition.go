@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,7 +15,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/rules"
+	"aicplan/sink/table"
 )
 
 // composition compares each layer's measured value with the sum over the layer's parts. Planners add up
@@ -41,10 +42,12 @@ const (
 	countKey    = "count"
 )
 
-// Columns with the operating point of a row and its clock.
+// Columns with the operating point of a row and, for the sustained point, its clock and the exponent of
+// the clock.
 const (
 	pointColumn = "operating_point"
 	clockColumn = "sm_clock_mhz"
+	slopeColumn = "clock_slope"
 )
 
 func (c *composition) columns() []string { return []string{partsColumn, c.Column} }
@@ -86,12 +89,16 @@ type partSet struct {
 	index  map[string]map[string][]found // by part.names, then part.row
 }
 
-// found is a row that matches a part. value is nil if the row has no usable value, and clock, the SM clock in
-// MHz, if it is unknown. point is the operating point, empty if the row has none.
+// found is a row that matches a part. clock is the SM clock in MHz and slope the exponent with which the
+// value follows the clock; both are NaN if the row lacks them. point is the operating point, empty if
+// the row has none.
 type found struct {
-	value, clock *float64
-	point        string
+	value, clock, slope float64
+	point               string
 }
+
+// at scales the value to another clock in MHz.
+func (f found) at(mhz float64) float64 { return f.value * math.Pow(f.clock/mhz, f.slope) }
 
 // lookup returns the rows of a part. If a point is given, rows at that point come first, then rows
 // without a point. If only rows at other points exist, it returns them with the reason why they do not
@@ -129,19 +136,45 @@ func (p *partSet) lookup(x part, point string) ([]found, string) {
 // read adds the rows of rec to rows, keyed by the values of the named columns. Tables without one of the
 // columns are skipped.
 func (p *partSet) read(rec arrow.Record, names []string, rows map[string][]found) {
-	if slices.ContainsFunc(append(names, p.column), func(n string) bool { return column(rec, n) == nil }) {
+	value, err := table.Float64s(rec, p.column)
+	if err != nil {
 		return
 	}
 
-	value, clock := cells(rec, p.column, false), cells(rec, clockColumn, false)
+	other := func(name string) func(int) float64 {
+		c, err := table.Float64s(rec, name)
+		return func(row int) float64 {
+			if err == nil {
+				if v, ok := c.At(row); ok {
+					return v
+				}
+			}
+			return math.NaN()
+		}
+	}
+
+	clock, slope := other(clockColumn), other(slopeColumn)
+	cols := make([]arrow.Array, len(names))
+	for i, n := range names {
+		if cols[i] = column(rec, n); cols[i] == nil {
+			return
+		}
+	}
+
 	for row := range int(rec.NumRows()) {
-		words := make([]string, len(names))
-		for i, n := range names {
-			words[i] = textOf(rec, n, row)
+		words := make([]string, len(cols))
+		for i, col := range cols {
+			words[i] = table.Text(col, row)
 		}
 
 		key := strings.Join(words, "\x00")
-		rows[key] = append(rows[key], found{value(row), clock(row), textOf(rec, pointColumn, row)})
+		f := found{value: math.NaN(), clock: clock(row), slope: slope(row),
+			point: textOf(rec, pointColumn, row)}
+		if v, ok := value.At(row); ok && v > 0 && !math.IsInf(v, 0) {
+			f.value = v
+		}
+
+		rows[key] = append(rows[key], f)
 	}
 }
 
@@ -190,13 +223,19 @@ func (c *composition) run(s *subject) finding {
 		return failed("there are no layers to judge")
 	}
 
-	if column(s.rec, partsColumn) == nil {
+	texts := column(s.rec, partsColumn)
+	if texts == nil {
 		return s.cannot(fmt.Sprintf("the data has no column %q; rows of op layer have it", partsColumn))
 	}
 
-	whole, err := numbers(s.rec, c.Column)
+	whole, err := table.Float64s(s.rec, c.Column)
 	if err != nil {
-		return s.cannot(err.Error())
+		return s.cannot(fmt.Sprintf("the data has no column %q of numbers", c.Column))
+	}
+
+	clocks := func(int) (float64, bool) { return 0, false }
+	if mhz, err := table.Float64s(s.rec, clockColumn); err == nil {
+		clocks = mhz.At
 	}
 
 	set := &partSet{column: c.Column, index: map[string]map[string][]found{}}
@@ -208,23 +247,31 @@ func (c *composition) run(s *subject) finding {
 
 	v := finding{limit: number(c.Min) + " to " + number(c.Max), total: s.rows()}
 	low, high, outside := math.Inf(1), math.Inf(-1), 0
-	clock := cells(s.rec, clockColumn, false)
+	type line struct {
+		off  float64
+		text string
+	}
 
-	var lines []rules.Offence
+	var lines []line
 	for row := range s.rows() {
-		if why := unfit(whole, row, false); why != "" {
-			v.left.row(row, why)
+		layer, ok := whole.At(row)
+		if !ok || !(layer > 0) || math.IsInf(layer, 0) {
+			v.left.row(row, "it has no usable "+c.Column)
 			continue
 		}
 
-		parts, why := c.sum(set, row, s.rec)
+		clock := math.NaN()
+		if v, ok := clocks(row); ok && c.Column == "latency" {
+			clock = v
+		}
+
+		added, why := c.sum(set, table.Text(texts, row), textOf(s.rec, pointColumn, row), clock)
 		if why != "" {
 			v.left.row(row, why)
 			continue
 		}
 
-		layer := whole.Values[row]
-		ratio := parts.value / layer
+		ratio := added.value / layer
 		low, high = min(low, ratio), max(high, ratio)
 
 		of, note := "", ""
@@ -232,24 +279,28 @@ func (c *composition) run(s *subject) finding {
 			outside++
 			note = " outside"
 
-			if len(parts.terms) > 1 {
-				of = " (" + strings.Join(parts.terms, " + ") + ")"
+			if len(added.terms) > 1 {
+				of = " (" + strings.Join(added.terms, " + ") + ")"
 			}
-			if mhz := clock(row); mhz != nil && len(parts.clocks) == len(parts.terms) {
-				note += fmt.Sprintf(" (the parts at %.0f to %.0f MHz, the layer at %.0f)", slices.Min(parts.clocks),
-					slices.Max(parts.clocks), *mhz)
+
+			switch {
+			case !math.IsNaN(added.there):
+				note += fmt.Sprintf(" (%.3f at the layer's clock of %.0f MHz)", added.there/layer, clock)
+			case !math.IsNaN(clock) && !math.IsNaN(added.slowest):
+				note += fmt.Sprintf(" (the parts at %.0f to %.0f MHz, the layer at %.0f)", added.slowest, added.fastest, clock)
 			}
 		}
 
-		lines = append(lines, rules.Offence{Row: row, Excess: math.Abs(ratio - 1), Note: fmt.Sprintf(
-			"sum=%s layer=%s sum/layer=%.3f%s", number(parts.value)+of, number(layer), ratio, note)})
+		sum := number(added.value) + of
+		text := fmt.Sprintf("%s sum=%s layer=%s sum/layer=%.3f%s", s.describe(row), sum, number(layer), ratio, note)
+		lines = append(lines, line{math.Abs(ratio - 1), text})
 	}
 
 	if len(lines) == 0 {
 		return v
 	}
 
-	v.ok, v.rows = outside == 0, s.worst(lines)
+	v.ok = outside == 0
 	v.value = fmt.Sprintf("%.3f to %.3f", low, high)
 	v.message = fmt.Sprintf("the sums of the parts are %s of the %s of their layers", v.value, c.Column)
 	if !v.ok {
@@ -259,25 +310,34 @@ func (c *composition) run(s *subject) finding {
 			"faster in a layer that it hardly slows down"
 	}
 
+	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(b.off, a.off) })
+
+	for _, l := range lines {
+		v.rows = append(v.rows, l.text)
+	}
+
 	return v
 }
 
 // summed is the total over a layer's parts.
 type summed struct {
-	value  float64
-	clocks []float64 // of the parts that have one, in MHz
-	terms  []string  // summands, for messages
+	value float64
+	there float64 // value scaled to the layer's clock; NaN if a clock or slope is missing
+	// slowest and fastest are the lowest and highest clock of a part in MHz; NaN if a part has no clock.
+	slowest, fastest float64
+	terms            []string // summands, for messages
 }
 
-// sum adds up the parts of a layer, a row of rec. If it cannot, why gives the reason.
-func (c *composition) sum(set *partSet, row int, rec arrow.Record) (out summed, why string) {
-	parts, err := partsOf(textOf(rec, partsColumn, row))
+// sum adds up the parts of a layer. If it cannot, why gives the reason.
+func (c *composition) sum(set *partSet, text, point string, mhz float64) (out summed, why string) {
+	parts, err := partsOf(text)
 	if err != nil {
 		return out, err.Error()
 	}
 
+	out.slowest, out.fastest = math.Inf(1), math.Inf(-1)
 	for _, p := range parts {
-		rows, why := set.lookup(p, textOf(rec, pointColumn, row))
+		rows, why := set.lookup(p, point)
 		switch {
 		case why != "":
 			return out, why
@@ -285,20 +345,20 @@ func (c *composition) sum(set *partSet, row int, rec arrow.Record) (out summed, 
 			return out, "no row for the part " + p.text
 		case len(rows) > 1:
 			return out, fmt.Sprintf("%d rows for the part %s; name more columns, or read them from a dedupe", len(rows), p.text)
-		case rows[0].value == nil:
+		case math.IsNaN(rows[0].value):
 			return out, fmt.Sprintf("no usable %s of the part %s", c.Column, p.text)
 		}
 
-		value := *rows[0].value
-		out.value += p.count * value
-		if clock := rows[0].clock; clock != nil {
-			out.clocks = append(out.clocks, *clock)
-		}
+		f := rows[0]
+		out.value += p.count * f.value
+		out.there += p.count * f.at(mhz)
+		out.slowest, out.fastest = min(out.slowest, f.clock), max(out.fastest, f.clock)
 
-		term := strconv.FormatFloat(value, 'g', 4, 64)
+		term := strconv.FormatFloat(f.value, 'g', 4, 64)
 		if p.count != 1 {
 			term = number(p.count) + " x " + term
 		}
+
 		out.terms = append(out.terms, term)
 	}
 

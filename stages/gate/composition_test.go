@@ -67,13 +67,14 @@ func TestComposition(t *testing.T) {
 	}`, gemm)), "fail", `no column "energy"`)
 }
 
-// TestCompositionShowsClocks checks that the finding about a layer outside the limits has the clocks of the
-// parts and of the layer, if all of them are known.
-func TestCompositionShowsClocks(t *testing.T) {
+// TestCompositionAtTheClockOfTheLayer checks the finding about a layer outside the limits. It has the sum
+// of the parts at the layer's clock if the rows have a clock slope, and else both clocks.
+func TestCompositionAtTheClockOfTheLayer(t *testing.T) {
 	t.Parallel()
 	gemm := measured(1, 2)
-	gemm.Table = table.NewRecord([]string{"m", "latency", "sm_clock_mhz"}, []arrow.Array{
+	gemm.Table = table.NewRecord([]string{"m", "latency", "sm_clock_mhz", "clock_slope"}, []arrow.Array{
 		table.Ints([]int64{1, 2}, nil), table.Floats([]float64{4, 6}, nil), table.Floats([]float64{1500, 1300}, nil),
+		table.Floats([]float64{1, 0}, nil),
 	})
 
 	layer := layers([]float64{11}, `[{"m":1},{"m":2}]`)
@@ -83,9 +84,12 @@ func TestCompositionShowsClocks(t *testing.T) {
 
 	const check = `check "composition" { parts = [dedupe.gemm] }`
 	expect(t, only(t, run(t, layer, check, gemm)), "fail", "1 of 1 outside",
+		"m=1 sum=10 (4 + 6) layer=11 sum/layer=0.909 outside (1.000 at the layer's clock of 1200 MHz)")
+	unknown := with(gemm, "clock_slope", table.Floats([]float64{1, 0}, []bool{true, false}))
+	expect(t, only(t, run(t, layer, check, unknown)), "fail", "1 of 1 outside",
 		"m=1 sum=10 (4 + 6) layer=11 sum/layer=0.909 outside (the parts at 1300 to 1500 MHz, the layer at 1200)")
 
-	silent := with(gemm, "sm_clock_mhz", table.Floats([]float64{1500, 0}, []bool{true, false}))
+	silent := with(unknown, "sm_clock_mhz", table.Floats([]float64{1500, 0}, []bool{true, false}))
 	if rows := only(t, run(t, layer, check, silent)).Rows; len(rows) != 1 ||
 		!strings.HasSuffix(rows[0], "sum/layer=0.909 outside") {
 		t.Errorf("a part without a clock: %q", rows)
