@@ -101,12 +101,39 @@ func (c *prediction) run(s *subject) finding {
 	if warned, first := c.warnings(s, m); warned > 0 {
 		notes = append(notes, fmt.Sprintf("%s with a warning: %s", textutil.Some(warned, "prediction"), first))
 	}
+	if text := queue(s, pairs["ttft"]); text != "" {
+		notes = append(notes, text)
+	}
 	if out.message != "" {
 		out.message = strings.Join(append([]string{out.message}, notes...), "; ")
 	}
 
 	out.detail = c.detail(s, m, key, errors, notes)
 	return out
+}
+
+// queue describes the errors of ttft without the queue time that the server reports, or returns "" if it reports
+// none. No limit applies to them, because a prediction may model its own queue.
+func queue(s *subject, pairs []compared) string {
+	waited := cells(s.rec, "server_queue", true)
+	var shares, errs []float64
+	for _, p := range pairs {
+		w := waited(p.row)
+		if w == nil || *w >= p.measured {
+			continue // the two means cover different requests: some failed
+		}
+		shares = append(shares, *w/p.measured)
+		errs = append(errs, math.Abs(p.predicted/(p.measured-*w)-1))
+	}
+	if len(errs) == 0 {
+		return ""
+	}
+
+	slices.Sort(shares)
+	slices.Sort(errs)
+	at := func(v []float64, q float64) string { return percent(stats.Interpolated(v, q)) }
+	return fmt.Sprintf("by the server's metrics %s of ttft is its queue (median of %d), and ttft without it: p50 %s, "+
+		"p95 %s (not judged)", at(shares, 0.5), len(errs), at(errs, 0.5), at(errs, 0.95))
 }
 
 // warnings counts the workloads whose prediction has a warning of the package, such as a batch that does not
