@@ -43,7 +43,7 @@ const experimentID = "experiment_id"
 
 // experimentFiles are the attachments that a cell's folder gets.
 var experimentFiles = regexp.MustCompile(
-	`^(torch_et_\d+\.json|kineto_trace_\d+\.json(\.gz)?|nsys_\d+\.nsys-rep|timing_stats_\d+\.json|server\.log)$`,
+	`^(torch_et_\d+\.json|kineto_trace_\d+\.json(\.gz)?|nsys_\d+\.(nsys-rep|qdstrm)|timing_stats_\d+\.json|server\.log)$`,
 )
 
 // factsFile is the attachment with the facts of a cell's machine and server.

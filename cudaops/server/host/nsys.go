@@ -44,13 +44,25 @@ func (h *Host) nsys(ctx context.Context, t *tracing) error {
 	}
 
 	if done.Killed {
-		return fmt.Errorf("under nsys: the server and nsys did not end within %v and were killed; the last lines:\n%s",
-			t.within, h.log.Last())
+		kept, err := h.keepRecordings(s, t)
+		text := "nothing of a recording was found"
+		if len(kept) > 0 {
+			text = "what was recorded by then is kept as " + strings.Join(kept, ", ") + ", and may be incomplete"
+		}
+		return errors.Join(
+			err,
+			fmt.Errorf(
+				"under nsys: the server and nsys did not end within %v and were killed; %s; the last lines:\n%s",
+				t.within,
+				text,
+				h.log.Last(),
+			),
+		)
 	}
 
 	reports := matching(s.traces, "*.nsys-rep")
 	if len(reports) == 0 {
-		return h.noReport(s, p.Nsys[0])
+		return h.noReport(s, p.Nsys[0], t)
 	}
 
 	for i, report := range reports {
@@ -76,22 +88,46 @@ func matching(dir, pattern string) []string {
 	return found
 }
 
-// noReport returns an error that explains why nsys wrote no report. nsys first writes a .qdstrm file, from which its
-// importer makes the report. The nsys inside Nsight Compute has no importer.
-func (h *Host) noReport(s *running, nsys string) error {
-	if len(matching(s.traces, "*.qdstrm"))+len(matching(s.dir, "*.qdstrm")) == 0 {
+// noReport returns an error that explains why nsys wrote no report, and attaches the recording if there is
+// one. nsys first writes a .qdstrm file, from which its importer makes the report. The nsys inside Nsight
+// Compute has no importer.
+func (h *Host) noReport(s *running, nsys string, t *tracing) error {
+	last := h.log.Last()
+	kept, err := h.keepRecordings(s, t)
+	if len(kept) == 0 && err == nil {
 		return fmt.Errorf(
 			"nsys wrote no report and recorded nothing: a recording by --capture-range=cudaProfilerApi needs a server that "+
 				"calls cudaProfilerStart (nsys_args or nsys_body of the profiler block); its last lines:\n%s",
-			h.log.Last(),
+			last,
 		)
 	}
-	return fmt.Errorf(
-		"%s recorded and made no report of it: its importer (QdstrmImporter) is missing or failed, as in the copy that "+
-			"comes with Nsight Compute; install Nsight Systems as a whole; its last lines:\n%s",
-		nsys,
-		h.log.Last(),
+	return errors.Join(
+		err,
+		fmt.Errorf(
+			"%s recorded and made no report of it: its importer (QdstrmImporter) is missing or failed, as in the copy that "+
+				"comes with Nsight Compute; "+
+				"install Nsight Systems as a whole, or make the report on a machine that has it, by QdstrmImporter -i "+
+				"nsys_0.qdstrm; its last lines:\n%s",
+			nsys,
+			last,
+		),
 	)
+}
+
+// keepRecordings attaches recordings without a report and returns the names of the attachments.
+func (h *Host) keepRecordings(s *running, t *tracing) ([]string, error) {
+	var kept []string
+	var errs []error
+
+	for i, file := range slices.Concat(matching(s.traces, "*.qdstrm"), matching(s.dir, "*.qdstrm")) {
+		name := fmt.Sprintf("nsys_%d.qdstrm", i)
+		if err := h.attach(t, file, name); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		kept = append(kept, name)
+	}
+	return kept, errors.Join(errs...)
 }
 
 // underNsys runs the short load on a server under nsys.

@@ -329,7 +329,7 @@ func (h *Host) attach(t *tracing, file, name string) error {
 	switch filepath.Ext(name) {
 	case ".gz":
 		media = "application/gzip"
-	case ".nsys-rep":
+	case ".nsys-rep", ".qdstrm":
 		media = "application/octet-stream"
 	}
 

@@ -306,8 +306,9 @@ INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (100, 150, 0, 1), (120, 200, 0, 2)
 		{"report", "", "nsys_0.nsys-rep"},
 		{"broken", "nsys export: exit status 3: ERROR: the report is broken", "nsys_0.nsys-rep"},
 		{"untimed", "the report of nsys: left out: 1 kernel without a usable time", "nsys_0.nsys-rep"},
-		{"recording", "recorded and made no report of it: its importer (QdstrmImporter) is missing", ""},
-		{"hangs", "did not end within LIMIT and were killed; the last lines:", ""},
+		{"recording", "recorded and made no report of it: its importer (QdstrmImporter) is missing", "nsys_0.qdstrm"},
+		{"hangs", "did not end within LIMIT and were killed; what was recorded by then is kept as nsys_0.qdstrm, and may " +
+			"be incomplete; the last lines:", "nsys_0.qdstrm"},
 		{"nothing", "nsys wrote no report and recorded nothing: a recording by --capture-range=cudaProfilerApi needs a " +
 			"server that calls cudaProfilerStart", ""},
 	} {
