@@ -73,8 +73,9 @@ func (b *MeasureBlock) unused(used []string) []string {
 
 // fill overwrites the fields of a struct that a block sets. They have the same names, or those of the JSON tags.
 func fill(to, block any) error {
-	for name, v := range stage.Fields(block) {
-		raw, err := json.Marshal(map[string]any{name: v})
+	fields := stage.Fields(block)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		raw, err := json.Marshal(map[string]any{name: fields[name]})
 		if err == nil {
 			err = json.Unmarshal(raw, to)
 		}
@@ -157,9 +158,9 @@ func (c *Config) settle(bad func(summary, format string, args ...any)) {
 	if c.runtime != nil && c.about().FirstDeadline > 0 {
 		l.First = worker.Duration(c.about().FirstDeadline)
 	}
-	for name, block := range map[string]any{"breaker": c.Breaker, "retry": c.Retry, "deadline": c.Deadline} {
+	for i, block := range []any{c.Breaker, c.Retry, c.Deadline} {
 		if err := fill(&l, block); err != nil {
-			bad("Wrong "+name+" block", "%s.", err)
+			bad("Wrong "+[]string{"breaker", "retry", "deadline"}[i]+" block", "%s.", err)
 		}
 	}
 
