@@ -160,7 +160,7 @@ func (h *Host) Check(c worker.Case) error {
 		return err
 	}
 	if find != nil {
-		if find, err = find.of(&s); err != nil {
+		if find, err = find.within(&s); err != nil {
 			return err
 		}
 		s = find.at(s, find.Min)

@@ -67,8 +67,9 @@ func (s *Search) check() error {
 	return nil
 }
 
-// of returns the search for a load. It returns an error if the load cannot show that a value is too high.
-func (s *Search) of(load *Settings) (*Search, error) {
+// within returns the search with values that the load can reach. It returns an error if the load cannot show that
+// a value is too high.
+func (s *Search) within(load *Settings) (*Search, error) {
 	out := *s
 	open := load.open()
 	_, waits := load.SLO["effective_latency"]
@@ -217,7 +218,7 @@ func (h *Host) searched(ctx context.Context, c worker.Case, find *Search, out wo
 		return nil, err
 	}
 
-	if find, err = find.of(&base); err != nil {
+	if find, err = find.within(&base); err != nil {
 		return nil, failure(worker.ClassUnsupportedConfig, err)
 	}
 

@@ -27,10 +27,10 @@ type entry struct {
 	Session json.RawMessage `json:"session_id"`
 
 	// The number of output tokens has one of the names of AIPerf, of vLLM's bench, or of OpenAI's requests.
-	Output  int `json:"output_length"`
-	Output2 int `json:"output_tokens"`
-	Output3 int `json:"max_completion_tokens"`
-	Output4 int `json:"max_tokens"`
+	Output        int `json:"output_length"`
+	OutputTokens  int `json:"output_tokens"`
+	MaxCompletion int `json:"max_completion_tokens"`
+	MaxTokens     int `json:"max_tokens"`
 }
 
 // Dataset reads prompts from a file; see objects for its formats. An object has messages (OpenAI's, with optional
@@ -70,7 +70,7 @@ type dataset struct {
 
 // add adds an entry as a conversation, or to the conversation of its session.
 func (d *dataset) add(e entry) error {
-	e.Output = cmp.Or(e.Output, e.Output2, e.Output3, e.Output4)
+	e.Output = cmp.Or(e.Output, e.OutputTokens, e.MaxCompletion, e.MaxTokens)
 	if e.Output < 0 || e.Output > MaxTokens {
 		return fmt.Errorf("output_length is %d", e.Output)
 	}
