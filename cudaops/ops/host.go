@@ -236,14 +236,29 @@ func (h *Host) seconds(most time.Duration) float64 {
 
 // serveReference measures one case after the other, as the collectors do.
 func (h *Host) serveReference(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
-	one := worker.Sequential{Run: func(ctx context.Context, c worker.Case) ([]worker.Row, error) {
-		row, err := h.once(ctx, c, h.clock.Now())
-		if err != nil {
-			err = &worker.FailureError{Failure: failureOf(err, h.ownKernel(c))}
+	for {
+		c, ok := next(ctx, in)
+		if !ok {
+			return ctx.Err()
 		}
-		return []worker.Row{row}, err
-	}}
-	return one.Serve(ctx, in, out)
+
+		out.Start(c.Seq)
+		begin := h.clock.Now()
+		row, err := h.once(ctx, c, begin)
+		switch {
+		case err == nil:
+			out.Result(c.Seq, []worker.Row{row}, h.seconds(0))
+			continue
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+
+		f := failureOf(err, h.ownKernel(c))
+		out.Error(c.Seq, f)
+		if f.Fatal {
+			return err
+		}
+	}
 }
 
 // next returns the next case. ok is false if there is none or ctx has ended.
