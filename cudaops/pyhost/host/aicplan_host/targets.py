@@ -84,12 +84,10 @@ class CudaTarget:
         _ = self.cuda.gate  # compiled here: nothing may come between a warm-up and its blocks
         with self._scope():
             estimate = self._timed(self.call, 1, gated=False)  # it may compile and allocate
-            if estimate < _LONG:
-                estimate = self._timed(self.call, 2, ahead=1)  # one wait: other processes use the device, too
-            elif estimate < _LONGEST or self.host_seconds > estimate / 2:
+            if estimate < _LONGEST or self.host_seconds > estimate / 2:
                 estimate = self._timed(self.call, 1)
-                if estimate < _LONG:
-                    estimate = self._timed(self.call, 2)
+            if estimate < _LONG:
+                estimate = self._timed(self.call, 2)
             if self.mode != "off":
                 self._capture(estimate)
             if self._graph is not None and estimate < _LONG:
@@ -104,22 +102,19 @@ class CudaTarget:
         with self._scope():
             return self.cuda.kernels(self.call)
 
-    def _timed(self, launch, n, gated=True, ahead=0):
-        """The mean time of n executions in seconds, after some that are not timed."""
+    def _timed(self, launch, n, gated=True):
         gate, (start, end) = self.cuda.gate, self.cuda.events[:2]
         self.cuda.stream.synchronize()
         begin = time.perf_counter()
         if gated:
             gate.close()
-        for _ in range(ahead):
-            launch()
         start.record()
         for _ in range(n):
             launch()
         end.record()
         if gated:
             gate.open()
-        self.host_seconds = (time.perf_counter() - begin) / (ahead + n)
+        self.host_seconds = (time.perf_counter() - begin) / n
         end.synchronize()
         return start.elapsed_time(end) / 1e3 / n
 
