@@ -39,8 +39,7 @@ class CpuTarget:
 
 
 _GATED = 200  # launches that a device's queue holds for certain, with what is in them
-_LONG = 1e-3  # seconds above which the second execution gives the time, and launching a graph is hidden
-_LONGEST = 0.1  # seconds above which the first execution gives the time, unless the host spent them on compiling
+_LONG = 1e-3  # seconds above which one execution gives the time, and launching a graph is hidden
 _GATED_SECONDS = 0.01  # of the host, in which the gate stays closed
 _TURN = 1e-3  # seconds between the end of a burst and the first launch of the next one
 
@@ -84,10 +83,12 @@ class CudaTarget:
         _ = self.cuda.gate  # compiled here: nothing may come between a warm-up and its blocks
         with self._scope():
             estimate = self._timed(self.call, 1, gated=False)  # it may compile and allocate
-            if estimate < _LONGEST or self.host_seconds > estimate / 2:
-                estimate = self._timed(self.call, 1)
             if estimate < _LONG:
-                estimate = self._timed(self.call, 2)
+                estimate = self._timed(self.call, 2, ahead=1)  # one wait: other processes use the device, too
+            elif self.host_seconds > estimate / 2:  # the host compiled
+                estimate = self._timed(self.call, 1)
+                if estimate < _LONG:
+                    estimate = self._timed(self.call, 2)
             if self.mode != "off":
                 self._capture(estimate)
             if self._graph is not None and estimate < _LONG:
@@ -102,19 +103,22 @@ class CudaTarget:
         with self._scope():
             return self.cuda.kernels(self.call)
 
-    def _timed(self, launch, n, gated=True):
+    def _timed(self, launch, n, gated=True, ahead=0):
+        """The mean time of n executions in seconds, after some that are not timed."""
         gate, (start, end) = self.cuda.gate, self.cuda.events[:2]
         self.cuda.stream.synchronize()
         begin = time.perf_counter()
         if gated:
             gate.close()
+        for _ in range(ahead):
+            launch()
         start.record()
         for _ in range(n):
             launch()
         end.record()
         if gated:
             gate.open()
-        self.host_seconds = (time.perf_counter() - begin) / n
+        self.host_seconds = (time.perf_counter() - begin) / (ahead + n)
         end.synchronize()
         return start.elapsed_time(end) / 1e3 / n
 
