@@ -144,6 +144,10 @@ func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.S
 		Ready: func(ctx context.Context) (float64, error) { return in.ready(ctx, batch) },
 		Level: in.level, Trace: in.o.Trace,
 	}
+	if op := batch[0].Op; in.op != op {
+		in.op, in.capped = op, nil
+	}
+	s.Capped = in.capped
 	s.Tuning.HotPass = hotPass
 	s.Tuning.Locked = in.level > 0 && in.level < lockedShare*float64(highest)
 	s.Tuning.Gap = max(s.Tuning.Gap, time.Duration(set.IdleGapSeconds*float64(time.Second)))
@@ -183,6 +187,7 @@ func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.S
 		return jobs
 	}
 	run(jobs)
+	in.capped, s.Capped = s.Capped, nil // with a cold cache, cases follow the power cap otherwise
 
 	var cold []*measure.Job
 	var chilled []*chill

@@ -50,6 +50,10 @@ type Instrument struct {
 	device nvml.Device // of the last batch
 	uuid   string
 	level  float64 // clock of the ready device, from earlier sessions
+	// capped are the clocks of capped cases of the op in earlier sessions: other ops follow the power cap
+	// otherwise.
+	op     string
+	capped []measure.CappedClock
 }
 
 // New returns the instrument of a device.

@@ -36,24 +36,27 @@ const (
 	// clock within microseconds.
 	droopShare = 0.86
 
-	hotBlock   = 2e-3 // seconds of a timed block, if a device can queue as much
-	hotVisit   = 13 * time.Millisecond
-	longVisit  = 200 * time.Millisecond // of a case that is almost alone
-	fewCases   = 96                     // from so many on a visit is hotVisit
-	boundVisit = 9 * time.Millisecond   // the least that Tuning.HotPass leaves a visit
-	fewVisit   = 20 * time.Millisecond  // the most
-	heatVisit  = 2 * time.Millisecond   // the least before the passes, to know the time
-	windowHeat = 200 * time.Millisecond // Preheat of a window, see windows
-	windowRest = 100 * time.Millisecond
-	restAfter  = 500 * time.Millisecond // the most, after a batch
-	batchGrace = 60 * time.Millisecond
-	batchPoll  = 5 * time.Millisecond
+	hotBlock    = 2e-3 // seconds of a timed block, if a device can queue as much
+	hotVisit    = 13 * time.Millisecond
+	longVisit   = 200 * time.Millisecond // of a case that is almost alone
+	fewCases    = 96                     // from so many on a visit is hotVisit
+	heatVisit   = 2 * time.Millisecond   // the least before the passes, to know the time
+	windowVisit = 9 * time.Millisecond   // see windows
+	windowHeat  = 200 * time.Millisecond // Preheat of a window
+	windowRest  = 100 * time.Millisecond
+	restAfter   = 500 * time.Millisecond // the most, after a batch
+	batchGrace  = 60 * time.Millisecond
+	batchPoll   = 5 * time.Millisecond
 
 	// Smoothing over neighbours in the order: so many on both sides, weighted by how
 	// much of CapWatts they are away. Replayed over the visits of two H200s, 24 cases
 	// repeat better than 8 did, and are as near to what cases take alone.
 	smoothCases = 24
 	smoothShare = 0.2
+	// loadRatio is the most by which loads in a window differ, and mostCapped how many cases of earlier
+	// windows the clocks are smoothed over, too.
+	loadRatio  = 1.15
+	mostCapped = 256
 	// The fit of a case's time over its clock is drawn to priorSlope as if it had
 	// seen the clock move by priorMoves with it.
 	priorSlope = 0.8
@@ -139,19 +142,25 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 	if s.learns() {
 		groups = s.windows()
 	}
+	var measured []*pending
+	length := HotLength(len(s.open))
+	if s.Tuning.HotPass > 0 {
+		length = windowVisit
+	}
 	for i, g := range groups {
 		if i > 0 {
 			if err := s.Clock.Sleep(ctx, windowRest); err != nil {
 				return err
 			}
 		}
-		length := HotLength(len(g))
-		if s.Tuning.HotPass > 0 {
-			length = min(length, max(s.Tuning.HotPass/time.Duration(len(g)), boundVisit), fewVisit)
-		}
-		if err := s.runGroup(ctx, g, length, stop); err != nil {
+		g, err := s.runGroup(ctx, g, length, stop)
+		if err != nil {
 			return err
 		}
+		measured = append(measured, g...)
+	}
+	if err := s.concludeBatch(ctx, measured, ownShare(length), stop); err != nil {
+		return err
 	}
 	// Cool cases have to wait for the clock again. The clock shows when the device has recovered. The energy of
 	// the batch does not show it: it would require 5 s of rest after 5 s of work.
@@ -161,11 +170,11 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 	return nil
 }
 
-// windows divides the open cases into groups of like power whose passes take HotPass. An H200 reaches the
+// windows divides the open cases into groups of like power whose passes take HotPass at most. An H200 reaches the
 // clock of the power cap 0.2 s after work began. After 0.8 s, a second controller lowers the clock by up to
-// 15 % for 0.2 s. After 0.1 s of rest, the same happens again. Cases that are only visited here because they
-// are long have groups of their own: the controllers act on the mean power, so hungry cases would run too fast
-// among them.
+// 15 % for 0.2 s. After 0.1 s of rest, the same happens again. The controllers act on the mean power, so hungry
+// cases would run too fast among others: loads in a group differ by loadRatio at most, and cases that are only
+// visited here because they are long have groups of their own.
 func (s *Session) windows() (out [][]*pending) {
 	kinds := [2][]*pending{}
 	for _, o := range s.open {
@@ -178,17 +187,17 @@ func (s *Session) windows() (out [][]*pending) {
 	for _, g := range kinds {
 		slices.SortStableFunc(g, func(a, b *pending) int { return cmp.Compare(s.rank(b), s.rank(a)) })
 		visit := func(o *pending) float64 {
-			return max(boundVisit.Seconds(), s.guess(o)*float64(max(o.job.Target.Quantum(), 1)))
+			return max(windowVisit.Seconds(), s.guess(o)*float64(max(o.job.Target.Quantum(), 1)))
 		}
 		total := 0.0
 		for _, o := range g {
 			total += visit(o)
 		}
 		each := total / max(math.Ceil(total/s.Tuning.HotPass.Seconds()), 1)
-		sum, end := 0.0, 0.0
+		sum, end, highest := 0.0, 0.0, math.Inf(1)
 		for _, o := range g {
-			if sum >= end {
-				out, end = append(out, nil), end+each
+			if load := s.rank(o); sum >= end || highest > loadRatio*load {
+				out, end, highest = append(out, nil), sum+each, load
 			}
 			sum += visit(o)
 			out[len(out)-1] = append(out[len(out)-1], o)
@@ -197,8 +206,10 @@ func (s *Session) windows() (out [][]*pending) {
 	return out
 }
 
-// runGroup measures capped cases side by side, in visits of the given length.
-func (s *Session) runGroup(ctx context.Context, batch []*pending, length time.Duration, stop func(error) bool) error {
+// runGroup visits capped cases side by side, in visits of the given length. It returns those that did not fail.
+func (s *Session) runGroup(ctx context.Context, batch []*pending, length time.Duration, stop func(error) bool) (
+	[]*pending, error,
+) {
 	failed := func(o *pending, err error) error {
 		if err == nil {
 			return nil
@@ -211,14 +222,13 @@ func (s *Session) runGroup(ctx context.Context, batch []*pending, length time.Du
 	}
 	if !s.learns() || len(batch) > 1 || s.guess(batch[0]) < longLook { // a longer one heats the device itself
 		if err := s.preheat(ctx, batch, failed); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for _, o := range batch {
 		o.load = s.rank(o)
 	}
-	byLoad := func(a, b *pending) int { return cmp.Compare(b.load, a.load) }
-	slices.SortStableFunc(batch, byLoad)
+	slices.SortStableFunc(batch, func(a, b *pending) int { return cmp.Compare(b.load, a.load) })
 	for pass := range max(s.Settings.Passes, 1) {
 		for _, o := range slices.Clone(batch) {
 			l := length
@@ -226,17 +236,21 @@ func (s *Session) runGroup(ctx context.Context, batch []*pending, length time.Du
 				l = hotVisit / 2
 			}
 			if err := failed(o, s.hotVisit(ctx, o, l.Seconds(), false)); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		if pass+1 < s.Settings.Passes {
 			slices.Reverse(batch)
 		}
 	}
-	slices.SortStableFunc(batch, byLoad)
-	clocks := s.sustainedClocks(batch, ownShare(length))
-	for i, o := range slices.Clone(batch) {
-		if err := s.conclude(ctx, o, s.sustainedResult(o, clocks[i])); err != nil {
+	return batch, nil
+}
+
+// concludeBatch ends capped cases that have been visited, with a share of own, see sustainedClocks.
+func (s *Session) concludeBatch(ctx context.Context, batch []*pending, own float64, stop func(error) bool) error {
+	slices.SortStableFunc(batch, func(a, b *pending) int { return cmp.Compare(b.load, a.load) })
+	for i, mhz := range s.sustainedClocks(batch, own) {
+		if err := s.conclude(ctx, batch[i], s.sustainedResult(batch[i], mhz)); err != nil {
 			if ctx.Err() != nil || stop != nil && stop(err) {
 				return err
 			}
@@ -376,38 +390,64 @@ func (s *Session) hotBlocks(ctx context.Context, o *pending, b Burst) ([]Block, 
 	return blocks, nil
 }
 
-// sustainedClocks returns the clock that the power cap leaves every case of a
-// batch in the order of their load, in MHz; 0 where no clock could be read. It is
-// the one that the case and its neighbours had in all passes, corrected by how much
-// further than theirs the case lowers the clock at once, and for a share of own the
-// one that it had itself (in logarithms).
+// CappedClock is the clock that a capped case had, and its droop, in logarithms; NaN if unknown. Load is in watts
+// above idle.
+type CappedClock struct{ load, clock, droop float64 }
+
+// sustainedClocks returns the clock that the power cap leaves every case of a batch, in MHz; 0 where no clock could
+// be read. It is the one that the case and its neighbours had in all passes, corrected by how much further than
+// theirs the case lowers the clock at once, and for a share of own the one that it had itself (in logarithms).
+// If the order is learned, capped cases of earlier batches are neighbours, too, and a case without a droop has none.
 func (s *Session) sustainedClocks(batch []*pending, own float64) []float64 {
-	seen, droop := make([]float64, len(batch)), make([]float64, len(batch)) // logarithms
+	all := slices.Clone(s.Capped)
+	mine := make([]int, len(batch)) // places in all; -1 without neighbours
+	out := make([]float64, len(batch))
 	for i, o := range batch {
+		c := CappedClock{o.load, math.NaN(), math.NaN()}
 		var xs []float64
 		for _, v := range o.visits {
 			if v.clock > 0 {
 				xs = append(xs, math.Log(v.clock))
 			}
 		}
-		seen[i], droop[i] = math.NaN(), math.NaN()
 		if len(xs) > 0 {
-			seen[i] = Mean(xs)
+			c.clock = Mean(xs)
+			out[i] = math.Exp(c.clock)
 		}
 		if o.droop > 0 {
-			droop[i] = math.Log(o.droop)
+			c.droop = math.Log(o.droop)
+		}
+		if mine[i] = -1; o.droop > 0 || !s.learns() {
+			mine[i] = len(all)
+			all = append(all, c)
 		}
 	}
-	out := make([]float64, len(batch))
+
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(all[b].load, all[a].load) })
+	sorted, place := make([]CappedClock, len(all)), make([]int, len(all))
+	for at, i := range order {
+		sorted[at], place[i] = all[i], at
+	}
 	for i := range batch {
-		clock, ok := s.neighbours(batch, seen, i)
+		if mine[i] < 0 {
+			continue
+		}
+		c, at := all[mine[i]], place[mine[i]]
+		clock, ok := s.neighbours(sorted, at, func(x CappedClock) float64 { return x.clock })
 		if !ok {
 			continue
 		}
-		if usual, ok := s.neighbours(batch, droop, i); ok {
-			clock += droopFollows * (droop[i] - usual)
+		if usual, ok := s.neighbours(sorted, at, func(x CappedClock) float64 { return x.droop }); ok {
+			clock += droopFollows * (c.droop - usual)
 		}
-		out[i] = math.Exp((1-own)*clock + own*seen[i])
+		out[i] = math.Exp((1-own)*clock + own*c.clock)
+	}
+	if s.learns() {
+		s.Capped = all[max(0, len(all)-mostCapped):]
 	}
 	return out
 }
@@ -421,25 +461,25 @@ func ownShare(length time.Duration) float64 {
 	return max(0, float64(length-hotVisit)/float64(longVisit-hotVisit))
 }
 
-// neighbours is the value that cases of the load of case i have: a local line
-// through its own and those of its neighbours. It is unknown where the case has
-// none itself.
-func (s *Session) neighbours(batch []*pending, values []float64, i int) (float64, bool) {
-	if math.IsNaN(values[i]) {
+// neighbours returns the value of cases with the load of case i, which are in the order of their load: a local line
+// through its own value and those of its neighbours. It is unknown if the case has none itself.
+func (s *Session) neighbours(all []CappedClock, i int, value func(CappedClock) float64) (float64, bool) {
+	if math.IsNaN(value(all[i])) {
 		return 0, false
 	}
-	n := len(batch)
+	n := len(all)
 	width := min(smoothCases, n/6)
 	scale := max(smoothShare*s.Tuning.CapWatts, 1e-9)
 	var sw, sx, sy, sxx, sxy float64
 	for j := max(0, i-width); j <= min(n-1, i+width); j++ {
-		if math.IsNaN(values[j]) {
+		y := value(all[j])
+		if math.IsNaN(y) {
 			continue
 		}
-		x := (batch[j].load - batch[i].load) / scale
+		x := (all[j].load - all[i].load) / scale
 		w := (1 - math.Abs(float64(i-j))/float64(width+1)) * math.Exp(-x*x)
-		sw, sx, sy = sw+w, sx+w*x, sy+w*values[j]
-		sxx, sxy = sxx+w*x*x, sxy+w*x*values[j]
+		sw, sx, sy = sw+w, sx+w*x, sy+w*y
+		sxx, sxy = sxx+w*x*x, sxy+w*x*y
 	}
 	mx, my := sx/sw, sy/sw
 	slope := (sxy - sw*mx*my) / (sxx - sw*mx*mx + 0.04*sw)

@@ -361,7 +361,7 @@ func TestLearnedCasesRunInWindows(t *testing.T) {
 	}
 	var windows []*window
 	var last time.Duration
-	cases := hungry(160)
+	cases := hungry(30)
 	o := sustained(t, cases, 1, func(o *outcome, _ []*measuretest.GPUTarget, jobs []*measure.Job) {
 		o.gpu.FastWatts = 400
 		o.session.Level = o.gpu.MaxMHz
@@ -395,5 +395,50 @@ func TestLearnedCasesRunInWindows(t *testing.T) {
 				t.Errorf("case %v was visited %d times in window %d", tag, n, i)
 			}
 		}
+		least, most := math.Inf(1), 0.0
+		for tag := range w.counted {
+			watts := cases[tag.(int)].watts
+			least, most = min(least, watts), max(most, watts)
+		}
+		// Below FastWatts the simulated device does not show how much a case draws.
+		if least > o.gpu.FastWatts && most > 1.2*least {
+			t.Errorf("cases of window %d draw from %.0f to %.0f W", i, least, most)
+		}
+	}
+}
+
+// TestLearnedClocksFollowEarlierBatches: the clock of a single case differs from window to window; those of cases of
+// its load in earlier batches count, too.
+func TestLearnedClocksFollowEarlierBatches(t *testing.T) {
+	t.Parallel()
+	all := hungry(160)
+	few := all[120:126]
+	run := func(cases []gpuCase, seed uint64, known []measure.CappedClock) outcome {
+		return sustained(t, cases, seed, func(o *outcome, _ []*measuretest.GPUTarget, jobs []*measure.Job) {
+			o.gpu.FastWatts = 400
+			o.session.Level = o.gpu.MaxMHz
+			o.session.Capped = known
+			o.session.Tuning.HotPass = 280 * time.Millisecond
+			for _, j := range jobs {
+				j.Learn = true
+			}
+		})
+	}
+	// differ is the largest difference of a case's clock between batches of other seeds.
+	differ := func(known []measure.CappedClock) (most float64) {
+		first := run(few, 2, known)
+		for seed := uint64(3); seed < 8; seed++ {
+			for i, r := range run(few, seed, known).results {
+				if r.ClockSlope == nil || first.results[i].ClockSlope == nil {
+					t.Fatalf("case %d is not capped", i)
+				}
+				most = max(most, math.Abs(math.Log(r.ClockMHz/first.results[i].ClockMHz)))
+			}
+		}
+		return most
+	}
+	known := run(all, 1, nil).session.Capped
+	if with, without := differ(known), differ(nil); with > without/2 {
+		t.Errorf("with %d clocks of earlier batches, clocks differ by %.4f; without them by %.4f", len(known), with, without)
 	}
 }
