@@ -85,7 +85,7 @@ class CudaTarget:
             estimate = self._timed(self.call, 1, gated=False)  # it may compile and allocate
             if estimate < _LONG:
                 estimate = self._timed(self.call, 2, ahead=1)  # one wait: other processes use the device, too
-            elif self.host_seconds > estimate / 2:  # the host compiled
+            elif self.host_seconds > min(estimate, _GATED_SECONDS) / 2:  # the host compiled or loaded code
                 estimate = self._timed(self.call, 1)
                 if estimate < _LONG:
                     estimate = self._timed(self.call, 2)
