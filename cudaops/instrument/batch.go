@@ -144,10 +144,7 @@ func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.S
 		Ready: func(ctx context.Context) (float64, error) { return in.ready(ctx, batch) },
 		Level: in.level, Trace: in.o.Trace,
 	}
-	if op := batch[0].Op; in.op != op {
-		in.op, in.capped = op, nil
-	}
-	s.Capped = in.capped
+	s.Capped = in.capped[opOf(batch)]
 	s.Tuning.HotPass = hotPass
 	s.Tuning.Locked = in.level > 0 && in.level < lockedShare*float64(highest)
 	s.Tuning.Gap = max(s.Tuning.Gap, time.Duration(set.IdleGapSeconds*float64(time.Second)))
@@ -187,7 +184,10 @@ func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.S
 		return jobs
 	}
 	run(jobs)
-	in.capped, s.Capped = s.Capped, nil // with a cold cache, cases follow the power cap otherwise
+	if op := opOf(batch); op != "" {
+		in.capped[op] = s.Capped
+	}
+	s.Capped = nil // with a cold cache, cases follow the power cap otherwise
 
 	var cold []*measure.Job
 	var chilled []*chill
@@ -216,6 +216,16 @@ func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.S
 			b.close(o)
 		}
 	}
+}
+
+// opOf returns the op of all offers, or "" if there are several.
+func opOf(batch []*offer) string {
+	for _, o := range batch {
+		if o.Op != batch[0].Op {
+			return ""
+		}
+	}
+	return batch[0].Op
 }
 
 // job returns the measurement of an offer with operands from the cache.

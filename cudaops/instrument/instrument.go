@@ -50,10 +50,8 @@ type Instrument struct {
 	device nvml.Device // of the last batch
 	uuid   string
 	level  float64 // clock of the ready device, from earlier sessions
-	// capped are the clocks of capped cases of the op in earlier sessions: other ops follow the power cap
-	// otherwise.
-	op     string
-	capped []measure.CappedClock
+	// capped are the clocks of capped cases in earlier sessions, by op: ops differ in how they follow the power cap.
+	capped map[string][]measure.CappedClock
 }
 
 // New returns the instrument of a device.
@@ -67,7 +65,7 @@ func New(o Options) *Instrument {
 	if o.Depth == 0 {
 		o.Depth = 128
 	}
-	in := &Instrument{o: o, took: map[string][]int64{}}
+	in := &Instrument{o: o, took: map[string][]int64{}, capped: map[string][]measure.CappedClock{}}
 	in.changed = sync.NewCond(&in.mu)
 	return in
 }

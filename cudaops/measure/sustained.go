@@ -399,7 +399,10 @@ type CappedClock struct{ load, clock, droop float64 }
 // theirs the case lowers the clock at once, and for a share of own the one that it had itself (in logarithms).
 // If the order is learned, capped cases of earlier batches are neighbours, too, and a case without a droop has none.
 func (s *Session) sustainedClocks(batch []*pending, own float64) []float64 {
-	all := slices.Clone(s.Capped)
+	var all []CappedClock
+	if s.learns() {
+		all = slices.Clone(s.Capped)
+	}
 	mine := make([]int, len(batch)) // places in all; -1 without neighbours
 	out := make([]float64, len(batch))
 	for i, o := range batch {
@@ -470,10 +473,12 @@ func (s *Session) neighbours(all []CappedClock, i int, value func(CappedClock) f
 	n := len(all)
 	width := min(smoothCases, n/6)
 	scale := max(smoothShare*s.Tuning.CapWatts, 1e-9)
+	capped := func(c CappedClock) bool { return c.load >= capShare*s.Tuning.CapWatts }
 	var sw, sx, sy, sxx, sxy float64
 	for j := max(0, i-width); j <= min(n-1, i+width); j++ {
 		y := value(all[j])
-		if math.IsNaN(y) {
+		// Cases that are only visited with capped ones because they are long keep a higher clock.
+		if math.IsNaN(y) || s.learns() && capped(all[j]) != capped(all[i]) {
 			continue
 		}
 		x := (all[j].load - all[i].load) / scale
