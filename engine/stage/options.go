@@ -164,8 +164,14 @@ func (o *Own) hint(name string) string {
 func (o *Option) take(v cty.Value) (cty.Value, error) {
 	if o.Type != cty.DynamicPseudoType && o.Type != cty.NilType {
 		conv, err := convert.Convert(v, o.Type)
-		if err != nil {
-			return v, fmt.Errorf("it must be %s: %w", textutil.WithArticle(o.Type.FriendlyName()), err)
+		switch what := textutil.WithArticle(o.Type.FriendlyName()); {
+		case err == nil:
+		case v.IsKnown() && !v.IsNull() && v.Type() == cty.String && !o.Secret:
+			return v, fmt.Errorf("it must be %s, not %q", what, v.AsString())
+		case o.Type.IsPrimitiveType(): // the cause would only repeat the type
+			return v, fmt.Errorf("it must be %s, not %s", what, textutil.WithArticle(v.Type().FriendlyName()))
+		default:
+			return v, fmt.Errorf("it must be %s: %w", what, err)
 		}
 		v = conv
 	}
