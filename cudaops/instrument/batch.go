@@ -187,7 +187,7 @@ func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.S
 	if op := opOf(batch); op != "" {
 		in.capped[op] = s.Capped
 	}
-	s.Capped = nil // with a cold cache, cases follow the power cap otherwise
+	s.Capped = nil // cases with a cold cache follow the power cap in another way
 
 	var cold []*measure.Job
 	var chilled []*chill

@@ -148,7 +148,8 @@ type Session struct {
 	// may be carried over to the next session. After a session that gave up waiting it
 	// is the clock that was waited for.
 	Level float64
-	// Capped are the clocks of capped cases whose order was learned, of this session and those before it.
+	// Capped are the clocks of cases of which only the droop is known, if the power cap lowered them. They may be
+	// carried over from earlier sessions.
 	Capped []CappedClock
 
 	open    []*pending

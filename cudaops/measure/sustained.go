@@ -53,8 +53,8 @@ const (
 	// repeat better than 8 did, and are as near to what cases take alone.
 	smoothCases = 24
 	smoothShare = 0.2
-	// loadRatio is the most by which loads in a window differ, and mostCapped how many cases of earlier
-	// windows the clocks are smoothed over, too.
+	// loadRatio is the largest ratio of two loads in a window. mostCapped is how many cases a session remembers
+	// to smooth the clocks of later ones.
 	loadRatio  = 1.15
 	mostCapped = 256
 	// The fit of a case's time over its clock is drawn to priorSlope as if it had
@@ -246,7 +246,7 @@ func (s *Session) runGroup(ctx context.Context, batch []*pending, length time.Du
 	return batch, nil
 }
 
-// concludeBatch ends capped cases that have been visited, with a share of own, see sustainedClocks.
+// concludeBatch ends capped cases that have been visited. For own, see sustainedClocks.
 func (s *Session) concludeBatch(ctx context.Context, batch []*pending, own float64, stop func(error) bool) error {
 	slices.SortStableFunc(batch, func(a, b *pending) int { return cmp.Compare(b.load, a.load) })
 	for i, mhz := range s.sustainedClocks(batch, own) {
@@ -392,9 +392,12 @@ func (s *Session) hotBlocks(ctx context.Context, o *pending, b Burst) ([]Block, 
 
 // CappedClock is the clock that a capped case had, and its droop, in logarithms; NaN if unknown. Load is in watts
 // above idle.
-type CappedClock struct{ load, clock, droop float64 }
+type CappedClock struct {
+	load, clock, droop float64
+	place              int // in the batch at work, from 1; 0 for cases of earlier batches
+}
 
-// sustainedClocks returns the clock that the power cap leaves every case of a batch, in MHz; 0 where no clock could
+// sustainedClocks returns the clock that the power cap leaves every case of a batch, in MHz; 0 if no clock could
 // be read. It is the one that the case and its neighbours had in all passes, corrected by how much further than
 // theirs the case lowers the clock at once, and for a share of own the one that it had itself (in logarithms).
 // If the order is learned, capped cases of earlier batches are neighbours, too, and a case without a droop has none.
@@ -403,10 +406,9 @@ func (s *Session) sustainedClocks(batch []*pending, own float64) []float64 {
 	if s.learns() {
 		all = slices.Clone(s.Capped)
 	}
-	mine := make([]int, len(batch)) // places in all; -1 without neighbours
 	out := make([]float64, len(batch))
 	for i, o := range batch {
-		c := CappedClock{o.load, math.NaN(), math.NaN()}
+		c := CappedClock{o.load, math.NaN(), math.NaN(), i + 1}
 		var xs []float64
 		for _, v := range o.visits {
 			if v.clock > 0 {
@@ -420,37 +422,30 @@ func (s *Session) sustainedClocks(batch []*pending, own float64) []float64 {
 		if o.droop > 0 {
 			c.droop = math.Log(o.droop)
 		}
-		if mine[i] = -1; o.droop > 0 || !s.learns() {
-			mine[i] = len(all)
+		if o.droop > 0 || !s.learns() {
 			all = append(all, c)
 		}
 	}
+	if s.learns() {
+		s.Capped = slices.Clone(all[max(0, len(all)-mostCapped):])
+		for i := range s.Capped {
+			s.Capped[i].place = 0
+		}
+	}
 
-	order := make([]int, len(all))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(all[b].load, all[a].load) })
-	sorted, place := make([]CappedClock, len(all)), make([]int, len(all))
-	for at, i := range order {
-		sorted[at], place[i] = all[i], at
-	}
-	for i := range batch {
-		if mine[i] < 0 {
+	slices.SortStableFunc(all, func(a, b CappedClock) int { return cmp.Compare(b.load, a.load) })
+	for i, c := range all {
+		if c.place == 0 {
 			continue
 		}
-		c, at := all[mine[i]], place[mine[i]]
-		clock, ok := s.neighbours(sorted, at, func(x CappedClock) float64 { return x.clock })
+		clock, ok := s.neighbours(all, i, func(x CappedClock) float64 { return x.clock })
 		if !ok {
 			continue
 		}
-		if usual, ok := s.neighbours(sorted, at, func(x CappedClock) float64 { return x.droop }); ok {
+		if usual, ok := s.neighbours(all, i, func(x CappedClock) float64 { return x.droop }); ok {
 			clock += droopFollows * (c.droop - usual)
 		}
-		out[i] = math.Exp((1-own)*clock + own*c.clock)
-	}
-	if s.learns() {
-		s.Capped = all[max(0, len(all)-mostCapped):]
+		out[c.place-1] = math.Exp((1-own)*clock + own*c.clock)
 	}
 	return out
 }

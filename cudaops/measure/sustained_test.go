@@ -355,13 +355,23 @@ func TestLongExecutionsAreVisitedWithTheCappedOnes(t *testing.T) {
 // before a controller lowers the clock that acts on the mean power of a second.
 func TestLearnedCasesRunInWindows(t *testing.T) {
 	t.Parallel()
+	alike := hungry(160)
+	for i := range alike {
+		alike[i].watts = 650
+	}
+	for _, cases := range [][]gpuCase{hungry(160), hungry(30), alike} {
+		runInWindows(t, cases)
+	}
+}
+
+func runInWindows(t *testing.T, cases []gpuCase) {
+	t.Helper()
 	type window struct {
 		began, ended time.Duration
 		counted      map[any]int
 	}
 	var windows []*window
 	var last time.Duration
-	cases := hungry(30)
 	o := sustained(t, cases, 1, func(o *outcome, _ []*measuretest.GPUTarget, jobs []*measure.Job) {
 		o.gpu.FastWatts = 400
 		o.session.Level = o.gpu.MaxMHz
