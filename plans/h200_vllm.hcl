@@ -19,7 +19,7 @@ locals {
 
 variable "release" {
   default     = "0.24.0"
-  description = "vLLM's version, 0.24.0 or 0.25.0. 095f58a refuses 0.25.0; so does attention of newer aisimulate."
+  description = "vLLM's version: 0.24.0, or 0.25.0, which the collectors of aiconfigurator 095f58a refuse"
 
   validation {
     condition     = contains(["0.24.0", "0.25.0"], var.release)
