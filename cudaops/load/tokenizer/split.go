@@ -73,8 +73,8 @@ func (t *Tokenizer) setSplit(c *component) error {
 
 // pattern returns a splitter that isolates matches: each match and each text between matches is a piece.
 func pattern(text string) (splitter, error) {
-	if digits, ok := known[text]; ok {
-		return scanner(digits), nil
+	if next, ok := known[text]; ok {
+		return scanner(next), nil
 	}
 	return compiled(text)
 }
