@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"os"
@@ -417,9 +418,13 @@ func (h *Host) keep(c worker.Case, out worker.Emitter, p *point) error {
 	table, err := report.CSV()
 	attach(aiperf.SummaryCSV, "text/csv", table, err)
 	attach(aiperf.Console, "text/plain", []byte(report.Console()), nil)
-	inputs, err := aiperf.InputsJSON(openai.Request{Endpoint: openai.Endpoint(s.EndpointType), Model: s.Model,
-		Stream: s.Streaming, Extra: s.ExtraInputs}, res.Conversations)
-	attach(aiperf.Inputs, jsonType, inputs, err)
+	inputs, written := io.Pipe()
+	go func() {
+		written.CloseWithError(aiperf.WriteInputs(written, openai.Request{Endpoint: openai.Endpoint(s.EndpointType),
+			Model: s.Model, Stream: s.Streaming, Extra: s.ExtraInputs}, res.Conversations))
+	}()
+	err = Attach(h.init, out, c.Seq, worker.Attachment{Name: aiperf.Inputs, MediaType: jsonType}, inputs)
+	failed = errors.Join(failed, err, inputs.Close())
 
 	if rec.f != nil {
 		out.Attach(c.Seq, worker.Attachment{Name: aiperf.Records, MediaType: "application/x-ndjson",
