@@ -1,6 +1,7 @@
 package load
 
 import (
+	"bytes"
 	"context"
 	"runtime"
 	"sync"
@@ -14,6 +15,7 @@ import (
 type prepared struct {
 	conv  *workload.Conversation
 	body  []byte
+	kept  bool // the body is sent again
 	to    *target
 	model string
 }
@@ -21,7 +23,7 @@ type prepared struct {
 // Limits of what is prepared ahead: bytes of request bodies, and number of conversations, or twice the number
 // of senders if that is more. At least minAhead conversations are prepared whatever their size.
 const (
-	maxAheadBytes = 128 << 20
+	maxAheadBytes = 64 << 20
 	maxAhead      = 4096
 	minAhead      = 16
 )
@@ -33,16 +35,18 @@ const maxKeptBytes = 64 << 20
 // response and the next request. If the next conversation is not ready, the sender prepares it, and its request is
 // late, which is part of send_lag.
 type feed struct {
-	r            *runner
-	keep         bool // bodies for later rounds of the order
-	models       []string
-	count, limit int // conversations of the phase, or 0 if unlimited; and how many are prepared ahead
-	wg           sync.WaitGroup
+	r           *runner
+	again       bool // conversations are sent several times
+	models      []string
+	count, most int // conversations of the phase, or 0 if unlimited; and how many may be prepared ahead
+	wg          sync.WaitGroup
 
 	mu        sync.Mutex
 	room      *sync.Cond // signalled when conversations were taken or the feed stops
 	at        int        // position in the runner's order of the next conversation
 	made      int
+	built     int // bodies so far
+	bytes     int // size of these bodies
 	urls, mix *rotation
 	ahead     []*coming
 	stopped   bool
@@ -51,6 +55,7 @@ type feed struct {
 // coming is a conversation that the goroutine which created it prepares.
 type coming struct {
 	index, url, model int
+	keep              bool
 	preparing         sync.WaitGroup
 	prepared
 }
@@ -63,12 +68,10 @@ const prepareTime = 200 * time.Millisecond
 // first ones are ready, and after prepareTime or when all of them are ready. count is the number of conversations that
 // the phase starts, or 0 if it is unlimited.
 func (r *runner) newFeed(ctx context.Context, first, count int) *feed {
-	size := r.bodySize()
 	models := r.settings.models()
-	again := count == 0 || count > len(r.order)
 	needed := max(2*r.width(), minAhead)
-	f := &feed{r: r, models: models, at: first, count: count, keep: again && len(r.order)*size <= maxKeptBytes,
-		limit: min(max(maxAheadBytes/size, minAhead), max(maxAhead, needed)), mix: newRotation(models, r.settings.Models),
+	f := &feed{r: r, models: models, at: first, count: count, again: count == 0 || count > len(r.order),
+		most: max(maxAhead, needed), mix: newRotation(models, r.settings.Models),
 		urls: newRotation(r.settings.targetURLs(), r.settings.URLWeights)}
 	f.room = sync.NewCond(&f.mu)
 
@@ -85,16 +88,24 @@ func (r *runner) newFeed(ctx context.Context, first, count int) *feed {
 	return f
 }
 
+// limit returns how many conversations to prepare ahead. The caller holds the lock.
+func (f *feed) limit() int {
+	return min(max(maxAheadBytes/max(f.mean(), 1), minAhead), f.most)
+}
+
+// mean returns the mean size of the bodies so far. The caller holds the lock.
+func (f *feed) mean() int { return f.bytes / max(f.built, 1) }
+
 // prepareNext prepares one more conversation. If enough are prepared, it waits until there is room, or returns false.
 // It returns false too if there are no more, or if the feed is stopped.
 func (f *feed) prepareNext(wait bool) bool {
 	f.mu.Lock()
-	for wait && !f.stopped && len(f.ahead) >= f.limit {
+	for wait && !f.stopped && len(f.ahead) >= f.limit() {
 		f.room.Wait()
 	}
 
 	var c *coming
-	if !f.stopped && len(f.ahead) < f.limit {
+	if !f.stopped && len(f.ahead) < f.limit() {
 		c = f.create()
 	}
 	if c != nil {
@@ -116,7 +127,8 @@ func (f *feed) create() *coming {
 	}
 
 	order := f.r.order
-	c := &coming{index: int(order[(f.at+f.made)%len(order)]), url: f.urls.next(), model: f.mix.next()}
+	c := &coming{index: int(order[(f.at+f.made)%len(order)]), url: f.urls.next(), model: f.mix.next(),
+		keep: f.again && f.mean()*len(order) <= maxKeptBytes}
 	c.preparing.Add(1)
 	f.made++
 	return c
@@ -124,8 +136,13 @@ func (f *feed) create() *coming {
 
 func (f *feed) prepare(c *coming) {
 	defer c.preparing.Done() // after a panic, too
-	c.prepared = f.r.prepare(c.index, f.models[c.model], f.keep)
+	c.prepared = f.r.prepare(c.index, f.models[c.model], c.keep)
 	c.to = f.r.targets[c.url]
+
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.built++
+	f.bytes += len(c.body)
 }
 
 // next returns the next conversation, or nil if there are no more.
@@ -139,7 +156,7 @@ func (f *feed) next() *prepared {
 	} else {
 		c = f.create()
 	}
-	if 2*len(f.ahead) < f.limit {
+	if 2*len(f.ahead) < f.limit() {
 		f.room.Broadcast()
 	}
 	f.mu.Unlock()
@@ -164,25 +181,6 @@ func (f *feed) stop() {
 	f.wg.Wait()
 }
 
-// bodySize estimates the size of a first request's body in bytes.
-func (r *runner) bodySize() int {
-	s := &r.settings
-	const perToken = 7
-	if s.Trace+s.Dataset == "" {
-		return 256 + perToken*(int(s.ISL)*max(s.Documents, 1)+s.PrefixLength) + s.Images*s.ImageWidth*s.ImageHeight/8
-	}
-
-	total := 0
-	for i := range r.conversations.Len() {
-		t := &r.conversations.At(i).Turns[0]
-		total += len(t.Text) + perToken*len(t.IDs)
-		for _, m := range t.Messages {
-			total += len(m)
-		}
-	}
-	return 256 + total/r.conversations.Len()
-}
-
 // prepare returns conversation i. If keep is set, it is stored for the next call.
 func (r *runner) prepare(i int, model string, keep bool) prepared {
 	if p := r.kept[i].Load(); p != nil && p.model == model {
@@ -196,27 +194,38 @@ func (r *runner) prepare(i int, model string, keep bool) prepared {
 		panic("load: a request's body: " + err.Error())
 	}
 
-	p := prepared{conv: c, body: body, model: model}
+	p := prepared{conv: c, body: body, kept: keep, model: model}
 	if keep {
+		p.body = bytes.Clone(body)
+		r.recycle(body)
 		r.kept[i].Store(&p)
 	}
 	return p
 }
+
+// recycle reuses the memory of a body that was sent. A load with long prompts spends much time on memory otherwise.
+func (r *runner) recycle(body []byte) { r.bodies.Put(&body) }
 
 // body returns the JSON body of a turn, including the earlier turns of its conversation.
 func (r *runner) body(history []openai.Message, t *workload.Turn, model string) ([]byte, error) {
 	p := t.Prompt()
 	if e := r.request.Endpoint; e == openai.Chat || e == openai.Responses {
 		p.Messages = append(history[:len(history):len(history)], p.Messages...)
-	} else if len(history) > 0 && t.IDs == nil {
-		text := ""
+	} else if len(history) > 0 {
+		var texts []openai.Text
 		for _, m := range history {
-			text += m.Content + "\n"
+			texts = append(texts, m.Content)
 		}
-		p.Text = text + t.Text
+		p.Text = openai.Join(append(texts, t.Text))
 	}
 
 	request := r.request
 	request.Model = model
-	return request.Append(make([]byte, 0, len(p.Text)+256), p, t.Output)
+	size := t.Bytes + t.Bytes/64 + 256
+	b, _ := r.bodies.Get().(*[]byte)
+	if b == nil || cap(*b) < size || cap(*b) > 2*size {
+		c := make([]byte, 0, size)
+		b = &c
+	}
+	return request.Append((*b)[:0], p, t.Output)
 }

@@ -18,10 +18,12 @@ type session struct {
 	number  int
 	conv    *workload.Conversation
 	body    []byte // of the first turn
+	kept    bool   // the body is sent again
 	to      *target
 	model   string
 	turn    int
 	history []openai.Message
+	tokens  int    // of the history, if there is a tokenizer
 	id      string // X-Correlation-ID of all its turns
 	turns   int    // number of turns to send
 }
@@ -229,7 +231,7 @@ func (p *phase) begin() *session {
 		return nil
 	}
 	number := int(n-1) * (len(p.r.generators) + 1)
-	return &session{number: number, conv: next.conv, body: next.body, to: next.to, model: next.model,
+	return &session{number: number, conv: next.conv, body: next.body, kept: next.kept, to: next.to, model: next.model,
 		turns: len(next.conv.Turns)}
 }
 
@@ -279,13 +281,8 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, due, free int64
 		}
 	}
 
-	if len(ses.history) == 0 {
-		rec.Input = t.Tokens
-	} else if r.tokenizer != nil {
-		rec.Input = t.Tokens
-		for _, m := range ses.history {
-			rec.Input += len(r.tokenizer.Encode(m.Content))
-		}
+	if r.tokenizer != nil || len(ses.history) == 0 {
+		rec.Input = ses.tokens + t.Tokens
 	}
 
 	rec.URL, rec.Model, rec.Images = ses.to.name, ses.model, len(t.Images)
@@ -293,13 +290,24 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, due, free int64
 	s.send(ctx, rec, ses.to, body, p.giveUp())
 	s.open.Store(false)
 	s.filled()
+	if ses.turn > 0 || !ses.kept {
+		r.recycle(body)
+	}
+
 	ses.id = rec.Correlation
 	ses.turn++
 	rec.Ended = p.endedAt.Load()
 	end, more = rec.Finish, rec.Err == nil && ses.turn < ses.turns
 	if more && ses.conv.Turns[ses.turn].History {
-		ses.history = append(append(ses.history, t.Prompt().Messages...),
-			openai.Message{Role: "assistant", Content: s.text.String()})
+		prompt, answer := t.Prompt().Messages, s.text.String()
+		if r.request.Endpoint == openai.Completions {
+			prompt = []openai.Message{{Content: t.Text}}
+		}
+		ses.history = append(append(ses.history, prompt...),
+			openai.Message{Role: "assistant", Content: openai.String(answer)})
+		if r.tokenizer != nil {
+			ses.tokens += t.Tokens + len(r.tokenizer.Encode(answer))
+		}
 	}
 
 	p.finish(rec)

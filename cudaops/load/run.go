@@ -145,6 +145,7 @@ type runner struct {
 	order         []int32
 	kept          []atomic.Pointer[prepared] // by index of the conversation
 	next          int                        // position in order, across both phases
+	bodies        sync.Pool                  // of *[]byte
 
 	base     time.Time
 	baseUnix int64

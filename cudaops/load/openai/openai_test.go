@@ -18,19 +18,20 @@ func TestBodies(t *testing.T) {
 		want   string
 	}{
 		{"chat", Request{Endpoint: Chat, Model: "m", Stream: true},
-			Prompt{Messages: []Message{{Role: "user", Content: "a <b> & \u00e9"}}}, 8,
+			Prompt{Messages: []Message{{Role: "user", Content: String("a <b> & \u00e9")}}}, 8,
 			`{"messages":[{"role":"user","content":"a <b> & ` + "\u00e9" +
 				`"}],"model":"m","stream":true,"max_completion_tokens":8,"stream_options":{"include_usage":true}}`},
-		{"completions", Request{Endpoint: Completions, Model: "m"}, Prompt{Text: "x"}, 8,
+		{"completions", Request{Endpoint: Completions, Model: "m"}, Prompt{Text: String("x")}, 8,
 			`{"prompt":"x","model":"m","stream":false,"max_tokens":8}`},
-		{"ids", Request{Endpoint: Completions, Model: "m"}, Prompt{IDs: []int{1, 2}}, 0,
-			`{"prompt":[1,2],"model":"m","stream":false}`},
-		{"extra", Request{Endpoint: Completions, Model: "m", Extra: extra}, Prompt{Text: "x"}, 8,
+		{"history", Request{Endpoint: Completions, Model: "m"},
+			Prompt{Text: Join([]Text{String(`a"`), String(""), String("b")})}, 0,
+			`{"prompt":"a\"\n\nb","model":"m","stream":false}`},
+		{"extra", Request{Endpoint: Completions, Model: "m", Extra: extra}, Prompt{Text: String("x")}, 8,
 			`{"prompt":"x","model":"m","stream":false,"max_tokens":8,"ignore_eos":true,"min_tokens":200}`},
 		{"extra wins", Request{Endpoint: Chat, Model: "m", Stream: true,
 			Extra: map[string]json.RawMessage{"max_tokens": json.RawMessage("3"), "stream_options": json.RawMessage("{}")}},
 			Prompt{Messages: []Message{{Role: "user",
-				Content: "x"}}}, 8, `{"messages":[{"role":"user","content":"x"}],"model":"m","stream":true,"max_tokens":3,"stream_options":{}}`},
+				Content: String("x")}}}, 8, `{"messages":[{"role":"user","content":"x"}],"model":"m","stream":true,"max_tokens":3,"stream_options":{}}`},
 	} {
 		got, err := c.r.Body(c.p, c.tokens)
 		if err != nil || string(got) != c.want || !json.Valid(got) {

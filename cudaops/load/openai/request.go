@@ -39,10 +39,31 @@ func (e Endpoint) Path() string { return paths[e] }
 // Generates reports whether responses have output tokens. Others have items: embeddings or ranked documents.
 func (e Endpoint) Generates() bool { return e != Embeddings && e != Rerank }
 
+// Text appends JSON to b: a string, or a list of token ids.
+type Text func(b []byte) []byte
+
+// String returns the Text of a string.
+func String(s string) Text {
+	return func(b []byte) []byte { return AppendString(b, s) }
+}
+
+// Join returns the Text of strings with a line end between them.
+func Join(list []Text) Text {
+	return func(b []byte) []byte {
+		for i, t := range list {
+			n := len(b)
+			if b = t(b); i > 0 {
+				copy(b[n-1:], `\n`) // replaces two quotes
+			}
+		}
+		return b
+	}
+}
+
 // Message is one message of a conversation.
 type Message struct {
 	Role    string
-	Content string
+	Content Text
 
 	// Images are data URLs that follow the text.
 	Images []string
@@ -51,14 +72,13 @@ type Message struct {
 	Raw json.RawMessage
 }
 
-// Prompt is the prompt of a request: messages for Chat and Responses, text or token ids for Completions, documents for
-// Embeddings, and documents with a query, which is Text, for Rerank.
+// Prompt is the prompt of a request: messages for Chat and Responses, a text for Completions, documents for Embeddings,
+// and documents with a query, which is Text, for Rerank.
 type Prompt struct {
 	Messages  []Message
 	Tools     json.RawMessage
-	Text      string
-	IDs       []int
-	Documents []string
+	Text      Text
+	Documents []Text
 }
 
 // Request is the body of a request without its prompt and length.
@@ -140,17 +160,14 @@ func (r Request) Append(b []byte, p Prompt, tokens int) ([]byte, error) {
 		if r.Endpoint == Rerank {
 			field = "documents"
 			name("query")
-			b = AppendString(b, p.Text)
+			b = p.Text(b)
 		}
 
-		list(field, len(p.Documents), func(i int) { b = AppendString(b, p.Documents[i]) })
-
-	case p.IDs != nil:
-		list("prompt", len(p.IDs), func(i int) { b = strconv.AppendInt(b, int64(p.IDs[i]), 10) })
+		list(field, len(p.Documents), func(i int) { b = p.Documents[i](b) })
 
 	default:
 		name("prompt")
-		b = AppendString(b, p.Text)
+		b = p.Text(b)
 	}
 
 	name("model")
@@ -195,7 +212,7 @@ func (m *Message) append(b []byte, e Endpoint) []byte {
 	b = AppendString(append(b, `{"role":`...), m.Role)
 	b = append(b, `,"content":`...)
 	if len(m.Images) == 0 {
-		return append(AppendString(b, m.Content), '}')
+		return append(m.Content(b), '}')
 	}
 
 	text, image, end := `[{"type":"text","text":`, `},{"type":"image_url","image_url":{"url":`, `}`
@@ -203,7 +220,7 @@ func (m *Message) append(b []byte, e Endpoint) []byte {
 		text, image, end = `[{"type":"input_text","text":`, `},{"type":"input_image","image_url":`, ``
 	}
 
-	b = AppendString(append(b, text...), m.Content)
+	b = m.Content(append(b, text...))
 	for _, url := range m.Images {
 		b = append(AppendString(append(b, image...), url), end...)
 	}

@@ -64,8 +64,12 @@ func exactLengths(t *testing.T, tok *Tokenizer) {
 		set := workload.Make(c)
 		for i := range set.Len() {
 			turn := set.At(i).Turns[0]
-			if got := len(tok.Encode(turn.Text)); got != n || turn.Tokens != n {
-				t.Errorf("a prompt of %d tokens has %d, counted as %d: %.80q", n, got, turn.Tokens, turn.Text)
+			var text string
+			if err := json.Unmarshal(turn.Text(nil), &text); err != nil {
+				t.Fatal(err)
+			}
+			if got := len(tok.Encode(text)); got != n || turn.Tokens != n {
+				t.Errorf("a prompt of %d tokens has %d, counted as %d: %.80q", n, got, turn.Tokens, text)
 			}
 		}
 	}

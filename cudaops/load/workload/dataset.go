@@ -78,25 +78,28 @@ func (d *dataset) add(e entry) error {
 	var turns []Turn
 	switch {
 	case len(e.Messages) > 0:
-		t := Turn{Messages: e.Messages, Tools: e.Tools}
-		text, err := d.embed(t.Messages)
+		text, err := d.embed(e.Messages)
 		if err != nil {
 			return err
 		}
-		t.Text = text
+		t := literal(text, d.c.Tokenizer)
+		t.Messages, t.Tools, t.Bytes = e.Messages, e.Tools, len(e.Tools)
+		for _, m := range t.Messages {
+			t.Bytes += len(m)
+		}
 		turns = append(turns, t)
 
 	case len(e.Conversations) > 0:
 		for _, m := range e.Conversations {
 			if (m.From == "human" || m.From == "user") && strings.TrimSpace(m.Value) != "" {
-				turns = append(turns, Turn{Text: m.Value})
+				turns = append(turns, literal(m.Value, d.c.Tokenizer))
 			}
 		}
 
 	default:
 		for _, text := range []*string{e.Prompt, e.Text, e.Input} {
-			if text != nil {
-				turns = append(turns, Turn{Text: *text})
+			if text != nil && *text != "" {
+				turns = append(turns, literal(*text, d.c.Tokenizer))
 				break
 			}
 		}
@@ -106,16 +109,13 @@ func (d *dataset) add(e entry) error {
 		return nil // ShareGPT's own file has conversations without a prompt
 	}
 
-	if len(turns) == 0 || turns[0].Text == "" && turns[0].Messages == nil {
+	if len(turns) == 0 {
 		return missing("it has no messages, conversations, prompt or text")
 	}
 
 	for i := range turns {
 		t := &turns[i]
-		t.Tokens, t.History, t.Output = -1, i > 0, e.Output
-		if d.c.Tokenizer != nil {
-			t.Tokens = len(d.c.Tokenizer.Encode(t.Text))
-		}
+		t.History, t.Output = i > 0, e.Output
 		if t.Output == 0 && d.c.Output.Mean > 0 {
 			t.Output = int(d.c.Output.Mean)
 		}

@@ -35,7 +35,7 @@ func TestParquet(t *testing.T) {
 		for _, c := range list {
 			var turns []string
 			for _, turn := range c.Turns {
-				text := turn.Text
+				text := textOf(t, turn)
 				if turn.Messages != nil {
 					text = fmt.Sprintf("%s", turn.Messages)
 				}
@@ -60,7 +60,7 @@ func TestShareGPTWithoutPrompts(t *testing.T) {
 {"id": "b", "conversations": [{"from": "gpt", "value": "x"}]},
 {"id": "c", "conversations": [{"from": "human", "value": " "}, {"from": "gpt", "value": "x"}, {"from": "human", "value": "y"}]}]`),
 		"a.json", Config{})
-	if err != nil || len(list) != 1 || len(list[0].Turns) != 1 || list[0].Turns[0].Text != "y" || list[0].Turns[0].History {
+	if err != nil || len(list) != 1 || len(list[0].Turns) != 1 || textOf(t, list[0].Turns[0]) != "y" || list[0].Turns[0].History {
 		t.Errorf("%+v, %v", list, err)
 	}
 
@@ -124,7 +124,7 @@ func TestAgenticTraces(t *testing.T) {
 	for _, c := range list {
 		line := c.ID
 		for _, turn := range c.Turns {
-			line += fmt.Sprint(" ", len(strings.Fields(turn.Text)), "/", turn.Output, "/", turn.Delay, "/", turn.History)
+			line += fmt.Sprint(" ", len(strings.Fields(textOf(t, turn))), "/", turn.Output, "/", turn.Delay, "/", turn.History)
 		}
 		got = append(got, line)
 	}
@@ -132,8 +132,10 @@ func TestAgenticTraces(t *testing.T) {
 	if fmt.Sprint(got) != want {
 		t.Errorf("%v, want %s", got, want)
 	}
-	if first := list[0].Turns; !strings.HasPrefix(first[1].Text, first[0].Text) ||
-		!strings.HasPrefix(first[0].Text, list[1].Turns[0].Text) || list[2].Turns[0].Text == list[1].Turns[0].Text {
+	text = textOf(t, list[0].Turns[0])
+	agent := textOf(t, list[1].Turns[0])
+	if !strings.HasPrefix(textOf(t, list[0].Turns[1]), text) || !strings.HasPrefix(text, agent) ||
+		textOf(t, list[2].Turns[0]) == agent {
 		t.Error("the blocks of prompts are not shared as their hash ids are")
 	}
 }
@@ -175,7 +177,7 @@ func TestOpenTelemetryTraces(t *testing.T) {
 	}
 	for i, want := range []string{"0s 20 3", "250ms 30 4"} {
 		turn := list[i].Turns[0]
-		if got := fmt.Sprint(list[i].At.Round(time.Microsecond), " ", len(strings.Fields(turn.Text)), " ",
+		if got := fmt.Sprint(list[i].At.Round(time.Microsecond), " ", len(strings.Fields(textOf(t, turn))), " ",
 			turn.Output); got != want {
 			t.Errorf("request %d is %s, want %s", i, got, want)
 		}

@@ -6,12 +6,13 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"math/rand/v2"
 )
 
-// image returns a generated PNG as a data URL: a gradient with random colors, different for each call.
-func (m *maker) image(width, height int) string {
+// randomImage returns a generated PNG as a data URL: a gradient with random colors.
+func randomImage(random *rand.Rand, width, height int) string {
 	img := image.NewRGBA(image.Rect(0, 0, width, height))
-	r, g, b := uint8(m.rand.IntN(256)), uint8(m.rand.IntN(256)), uint8(m.rand.IntN(256))
+	r, g, b := uint8(random.IntN(256)), uint8(random.IntN(256)), uint8(random.IntN(256))
 	for y := range height {
 		for x := range width {
 			img.SetRGBA(x, y, color.RGBA{r + uint8(x), g + uint8(y), b + uint8(x+y), 255})

@@ -17,7 +17,7 @@ import (
 type Tokenizer interface {
 	Encode(text string) []int
 	Decode(ids []int) string
-	// Words returns ordinary words that are a single token after a space.
+	// Words returns words of ASCII letters that are a single token after a space.
 	Words() []string
 }
 
@@ -79,16 +79,18 @@ type Config struct {
 
 // Turn is one turn of a conversation.
 type Turn struct {
-	// Text or IDs is the prompt.
-	Text string
-	IDs  []int
+	// Text is the prompt. Each call generates a synthetic prompt again, so that it takes no memory.
+	Text openai.Text
+
+	// Bytes is about the size of the prompt in a request.
+	Bytes int
 
 	// Messages are recorded messages that replace the text, with Tools. They are JSON.
 	Messages []json.RawMessage
 	Tools    json.RawMessage
 
 	// Documents are the texts of embeddings and rankings. Images are data URLs.
-	Documents []string
+	Documents []openai.Text
 	Images    []string
 
 	// Tokens is the length of the prompt, or -1 if only the server can count it.
@@ -104,9 +106,18 @@ type Turn struct {
 	History bool
 }
 
+// literal returns a turn with a given text.
+func literal(text string, t Tokenizer) Turn {
+	out := Turn{Text: openai.String(text), Bytes: len(text), Tokens: -1}
+	if t != nil {
+		out.Tokens = len(t.Encode(text))
+	}
+	return out
+}
+
 // Prompt returns the turn as part of a request.
 func (t *Turn) Prompt() openai.Prompt {
-	p := openai.Prompt{Text: t.Text, IDs: t.IDs, Tools: t.Tools, Documents: t.Documents}
+	p := openai.Prompt{Text: t.Text, Tools: t.Tools, Documents: t.Documents}
 	for _, raw := range t.Messages {
 		p.Messages = append(p.Messages, openai.Message{Raw: raw})
 	}
@@ -136,17 +147,17 @@ const (
 type Set struct {
 	fixed []Conversation // nil if conversations are generated
 	c     Config
-	v     *vocabulary
-	pool  []Turn // prefixes
+	m     *maker
+	pool  []part // prefixes
 }
 
 // Make returns a set of synthetic conversations.
 func Make(c Config) *Set {
-	s := &Set{c: c, v: newVocabulary(c.Tokenizer)}
+	s := &Set{c: c, m: newMaker(c)}
 	if c.Prefix > 0 {
-		m := newMaker(&c, s.v, 0x707265666978)
+		r := s.m.random(0x707265666978)
 		for range max(c.PrefixPool, 1) {
-			s.pool = append(s.pool, m.prompt(c.Prefix))
+			s.pool = append(s.pool, s.m.part(r.Uint64(), c.Prefix))
 		}
 	}
 	return s
@@ -172,46 +183,48 @@ func (s *Set) At(i int) *Conversation {
 
 // make generates conversation i, which depends only on the config and i.
 func (s *Set) make(i int) Conversation {
-	c := &s.c
-	m := newMaker(c, s.v, uint64(i))
+	c, m := &s.c, s.m
+	r := m.random(uint64(i))
 	number := strconv.Itoa(i)
 	out := Conversation{ID: "session_" + "000000"[min(len(number), 6):] + number}
 	n := 1
 	if c.Turns.Mean > 0 {
-		n = c.Turns.draw(m.rand)
+		n = c.Turns.draw(r)
 	}
 
 	for k := range n {
-		length := c.Input.draw(m.rand)
+		length := c.Input.draw(r)
 		if c.Documents > 0 {
 			length = max(c.Query, 1)
 		}
 
-		t := m.prompt(length)
+		var parts []part
+		if k == 0 && len(s.pool) > 0 {
+			parts = append(parts, s.pool[r.IntN(len(s.pool))])
+		}
+
+		t := m.prompt(append(parts, m.part(r.Uint64(), length))...)
 		for range c.Documents {
-			d := m.prompt(c.Input.draw(m.rand))
+			d := m.prompt(m.part(r.Uint64(), c.Input.draw(r)))
 			t.Documents = append(t.Documents, d.Text)
+			t.Bytes += d.Bytes
 			if t.Tokens >= 0 {
 				t.Tokens += d.Tokens
 			}
 		}
 
 		for range c.Images {
-			t.Images = append(t.Images, m.image(c.Width, c.Height))
-		}
-
-		if k == 0 && len(s.pool) > 0 {
-			first := joined([]Turn{s.pool[m.rand.IntN(len(s.pool))], t})
-			t.Text, t.IDs, t.Tokens = first.Text, first.IDs, first.Tokens
+			t.Images = append(t.Images, randomImage(r, c.Width, c.Height))
+			t.Bytes += len(t.Images[len(t.Images)-1])
 		}
 
 		if c.Output.Mean > 0 {
-			t.Output = c.Output.draw(m.rand)
+			t.Output = c.Output.draw(r)
 		}
 
 		if k > 0 {
-			t.History = true
-			if d := c.Delay.Mean + c.Delay.StdDev*m.rand.NormFloat64(); c.Delay.Mean > 0 && d > 0 {
+			t.History = !c.IDs
+			if d := c.Delay.Mean + c.Delay.StdDev*r.NormFloat64(); c.Delay.Mean > 0 && d > 0 {
 				t.Delay = time.Duration(d * float64(time.Second))
 			}
 		}
@@ -222,26 +235,6 @@ func (s *Set) make(i int) Conversation {
 	return out
 }
 
-// joined returns one prompt of the parts, which are all text or all token ids.
-func joined(parts []Turn) Turn {
-	var t Turn
-	var text strings.Builder
-	for i, p := range parts {
-		t.IDs = append(t.IDs, p.IDs...)
-		if t.Tokens += p.Tokens; p.Tokens < 0 {
-			t.Tokens = math.MinInt32 // unknown
-		}
-		if i > 0 && p.IDs == nil {
-			text.WriteByte(' ')
-			p.Text = strings.TrimPrefix(p.Text, " ")
-		}
-		text.WriteString(p.Text)
-	}
-
-	t.Text, t.Tokens = text.String(), max(t.Tokens, -1)
-	return t
-}
-
 // A vocabulary is the words that prompts consist of.
 type vocabulary struct {
 	words []string
@@ -250,10 +243,11 @@ type vocabulary struct {
 	exact bool
 	// blocks are random texts of blockWords words, each with a space before it.
 	blocks []string
+	size   int // of all blocks
 }
 
-// Long prompts consist of blocks, which are faster to copy than single words. They begin with ownWords words that are
-// drawn singly, so that no two prompts have a common prefix which a server could cache.
+// Texts consist of blocks, which are faster to copy than single words. They begin with ownWords words that are drawn
+// singly, so that no two of them have a common prefix which a server could cache.
 const (
 	blockWords = 32
 	maxBlocks  = 1024
@@ -268,8 +262,11 @@ const maxWords = 4096
 // unnecessary to count the tokens of each prompt.
 func newVocabulary(t Tokenizer) *vocabulary {
 	v := &vocabulary{words: common, exact: true}
-	if t != nil && len(t.Words()) > 0 {
-		v.words = t.Words()[:min(len(t.Words()), maxWords)]
+	if t != nil {
+		if words := t.Words(); len(words) > 0 {
+			v.words = words[:min(len(words), maxWords)]
+		}
+
 		all := strings.Join(v.words, " ")
 		for _, v.lead = range []string{" ", ""} {
 			if v.exact = len(t.Encode(v.lead+all)) == len(v.words); v.exact {
@@ -278,86 +275,129 @@ func newVocabulary(t Tokenizer) *vocabulary {
 		}
 	}
 
-	m := maker{v: v, rand: rand.New(rand.NewPCG(0x626c6f636b73, 1))}
+	r := rand.New(rand.NewPCG(0x626c6f636b73, 1))
+	words := make([]string, 1+blockWords)
 	for range maxBlocks {
-		v.blocks = append(v.blocks, " "+strings.TrimPrefix(m.text(blockWords), v.lead))
+		for i := range blockWords {
+			words[1+i] = v.words[r.IntN(len(v.words))]
+		}
+		v.blocks = append(v.blocks, strings.Join(words, " "))
+		v.size += len(v.blocks[len(v.blocks)-1])
 	}
 	return v
 }
 
-// A maker generates prompts of given lengths.
+// A maker makes prompts. It is safe for concurrent use.
 type maker struct {
-	c    *Config
-	v    *vocabulary
-	rand *rand.Rand
+	c     Config
+	v     *vocabulary
+	bytes float64 // mean size of a word or token id, with a space or comma
 }
 
-// newMaker returns a maker with an independent random stream. Makers with the same seed differ by stream.
-func newMaker(c *Config, v *vocabulary, stream uint64) *maker {
-	return &maker{c: c, v: v, rand: rand.New(rand.NewPCG(c.Seed, 0x70726f6d707473^stream*0x9E3779B97F4A7C15))}
+func newMaker(c Config) *maker {
+	v := newVocabulary(c.Tokenizer)
+	m := &maker{c, v, float64(v.size) / (maxBlocks * blockWords)}
+	if c.IDs {
+		m.bytes = float64(1 + len(strconv.Itoa(c.Vocabulary)))
+	}
+	return m
 }
 
-// prompt generates a prompt of n tokens.
-func (m *maker) prompt(n int) Turn {
-	if m.c.IDs {
-		ids := make([]int, n)
-		for i := range ids {
-			ids[i] = firstID + m.rand.IntN(m.c.Vocabulary-firstID)
+// random returns a random stream.
+func (m *maker) random(stream uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(m.c.Seed, 0x70726f6d707473^stream*0x9E3779B97F4A7C15))
+}
+
+// A part is a part of a prompt: the first n words or token ids that a random stream gives. tokens is its length, or -1
+// if only the server can count it.
+type part struct {
+	stream    uint64
+	n, tokens int32
+}
+
+// part returns a part of n tokens, or about n if the number of words does not determine the number of tokens.
+func (m *maker) part(stream uint64, n int) part {
+	p := part{stream, int32(n), int32(n)}
+	switch {
+	case m.c.IDs:
+	case m.c.Tokenizer == nil:
+		p.tokens = -1
+	case !m.v.exact:
+		for i := range 32 {
+			p.tokens = int32(len(m.c.Tokenizer.Encode(string(m.words(nil, p)))))
+			change := max((n-int(p.tokens))*int(p.n)/max(int(p.tokens), 1), 1-int(p.n))
+			if change == 0 || i == 31 {
+				break
+			}
+			p.n += int32(change)
 		}
-		return Turn{IDs: ids, Tokens: n}
+	}
+	return p
+}
+
+// prompt returns a turn with a prompt of the parts.
+func (m *maker) prompt(parts ...part) Turn {
+	var t Turn
+	for _, p := range parts {
+		t.Bytes += int(float64(p.n) * m.bytes)
+		if t.Tokens += int(p.tokens); p.tokens < 0 {
+			t.Tokens = math.MinInt32 // unknown
+		}
 	}
 
-	t := Turn{Text: m.text(n), Tokens: -1}
-	if m.c.Tokenizer != nil {
-		t.Tokens = n
-	}
+	t.Tokens = max(t.Tokens, -1)
+	t.Text = func(b []byte) []byte {
+		if m.c.IDs {
+			return m.ids(b, parts)
+		}
 
-	if !m.v.exact {
-		t.Text, t.Tokens = m.corrected(t.Text, n)
+		b = append(append(b, '"'), m.v.lead...)
+		for i, p := range parts {
+			if i > 0 {
+				b = append(b, ' ')
+			}
+			b = m.words(b, p)
+		}
+		return append(b, '"')
 	}
 	return t
 }
 
-// text returns a text of n words.
-func (m *maker) text(n int) string {
-	var b strings.Builder
-	b.Grow(7 * n) // mean length of the words plus a space
-	b.WriteString(m.v.lead)
-
-	for i := 0; i < n; i++ {
-		if i >= ownWords && n-i >= blockWords {
-			b.WriteString(m.v.blocks[m.rand.IntN(len(m.v.blocks))])
-			i += blockWords - 1
-			continue
+// ids appends the token ids of parts as JSON.
+func (m *maker) ids(b []byte, parts []part) []byte {
+	b = append(b, '[')
+	for _, p := range parts {
+		r := m.random(p.stream)
+		for range p.n {
+			b = append(strconv.AppendInt(b, int64(firstID+r.IntN(m.c.Vocabulary-firstID)), 10), ',')
 		}
-
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(m.v.words[m.rand.IntN(len(m.v.words))])
 	}
-	return b.String()
+	b[len(b)-1] = ']' // instead of the last comma
+	return b
 }
 
-// corrected adds or removes words until the text has n tokens, and returns it with its number of tokens. It gives up
-// after 32 attempts.
-func (m *maker) corrected(text string, n int) (string, int) {
-	tokens := 0
-	for range 32 {
-		tokens = len(m.c.Tokenizer.Encode(text))
-		switch {
-		case tokens < n:
-			text += " " + strings.TrimPrefix(m.text(n-tokens), " ")
-			continue
-		case tokens > n:
-			if words := strings.Split(text, " "); len(words) > tokens-n+1 {
-				text = strings.Join(words[:len(words)-(tokens-n)], " ")
-				continue
-			}
+// words appends the words of a part.
+func (m *maker) words(b []byte, p part) []byte {
+	r := m.random(p.stream)
+	for i := range min(p.n, ownWords) {
+		if i > 0 {
+			b = append(b, ' ')
 		}
-		break
+		b = append(b, m.v.words[r.IntN(len(m.v.words))]...)
 	}
-	return text, tokens
+
+	for left := p.n - ownWords; left > 0; left -= blockWords {
+		block := m.v.blocks[r.IntN(len(m.v.blocks))]
+		if left < blockWords {
+			end := 0
+			for range left {
+				end += 1 + strings.IndexByte(block[end+1:], ' ')
+			}
+			block = block[:end]
+		}
+		b = append(b, block...)
+	}
+	return b
 }
 
 // common are words that are a single token in practically every vocabulary.

@@ -1,11 +1,21 @@
 package workload
 
 import (
+	"encoding/json"
 	"math"
 	"strings"
 	"testing"
 	"time"
 )
+
+// textOf returns the prompt of a turn.
+func textOf(t *testing.T, turn Turn) (text string) {
+	t.Helper()
+	if err := json.Unmarshal(turn.Text(nil), &text); err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
 
 func TestPromptsAreReproducibleAndDifferent(t *testing.T) {
 	c := Config{Entries: 40, Input: Length{Mean: 20, StdDev: 5}, Output: Length{Mean: 8, StdDev: 2},
@@ -16,16 +26,16 @@ func TestPromptsAreReproducibleAndDifferent(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range a.Len() {
 		x, y := a.At(i), b.At(i)
-		if x.Turns[0].Text != y.Turns[0].Text || x.Turns[1].Delay != time.Second || x.Turns[0].Output != y.Turns[0].Output {
+		if textOf(t, x.Turns[0]) != textOf(t, y.Turns[0]) || x.Turns[1].Delay != time.Second || x.Turns[0].Output != y.Turns[0].Output {
 			t.Fatal("seed 0 is not repeatable")
 		}
-		if x.Turns[0].Text == other.At(i).Turns[0].Text {
+		if textOf(t, x.Turns[0]) == textOf(t, other.At(i).Turns[0]) {
 			t.Error("seeds 0 and 1 give the same prompts")
 		}
-		if seen[x.Turns[0].Text] {
+		if seen[textOf(t, x.Turns[0])] {
 			t.Error("a prompt is there twice")
 		}
-		seen[x.Turns[0].Text] = true
+		seen[textOf(t, x.Turns[0])] = true
 	}
 }
 
@@ -35,7 +45,7 @@ func TestConversationsDependOnTheirIndexOnly(t *testing.T) {
 	c.Entries = 1_000_000
 	long := Make(c)
 	for i := range 10 {
-		if short.At(i).Turns[0].Text != long.At(i).Turns[0].Text {
+		if textOf(t, short.At(i).Turns[0]) != textOf(t, long.At(i).Turns[0]) {
 			t.Errorf("conversation %d depends on the number of conversations", i)
 		}
 	}
@@ -47,10 +57,11 @@ func TestLengths(t *testing.T) {
 	sum, sq := 0.0, 0.0
 	for i := range set.Len() {
 		turn := set.At(i).Turns[0]
-		if len(turn.IDs) != turn.Tokens {
+		var ids []int
+		if err := json.Unmarshal(turn.Text(nil), &ids); err != nil || len(ids) != turn.Tokens {
 			t.Fatal("the number of ids is not the length")
 		}
-		for _, id := range turn.IDs {
+		for _, id := range ids {
 			if id < firstID || id >= 1000 {
 				t.Fatalf("id %d", id)
 			}
@@ -62,7 +73,7 @@ func TestLengths(t *testing.T) {
 	if sd := math.Sqrt(sq/2000 - mean*mean); !(math.Abs(mean-50.5) <= 1) || !(math.Abs(sd-10) <= 1) {
 		t.Errorf("%v +- %v", mean, sd)
 	}
-	if (Length{Mean: -5, StdDev: 1}).draw(newMaker(&Config{}, nil, 0).rand) < 1 {
+	if (Length{Mean: -5, StdDev: 1}).draw(newMaker(Config{}).random(0)) < 1 {
 		t.Error("a length below 1")
 	}
 }
@@ -71,7 +82,7 @@ func TestPrefixes(t *testing.T) {
 	set := Make(Config{Entries: 50, Input: Length{Mean: 5}, Prefix: 20, PrefixPool: 3})
 	heads := map[string]bool{}
 	for i := range set.Len() {
-		words := strings.Fields(set.At(i).Turns[0].Text)
+		words := strings.Fields(textOf(t, set.At(i).Turns[0]))
 		if len(words) != 25 {
 			t.Fatalf("%d words", len(words))
 		}
@@ -88,16 +99,20 @@ func TestTraces(t *testing.T) {
 
 {"input_length": 3, "output_length": 2, "session_id": "a", "delay": 250}
 {"timestamp": 2000, "text_input": "hello there"}
+{"timestamp": 2000, "input_length": 1024, "hash_ids": [7, 8]}
 `), "t.jsonl", Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(list) != 3 || list[0].ID != "a" || list[0].At != 0 || list[1].At != 500*time.Millisecond ||
+	if len(list) != 4 || list[0].ID != "a" || list[0].At != 0 || list[1].At != 500*time.Millisecond ||
 		list[2].At != time.Second {
 		t.Errorf("%+v", list)
 	}
-	if n := len(strings.Fields(list[0].Turns[0].Text)); n != 520 {
+	if n := len(strings.Fields(textOf(t, list[0].Turns[0]))); n != 520 {
 		t.Errorf("%d words", n)
+	}
+	if !strings.HasPrefix(textOf(t, list[3].Turns[0]), textOf(t, list[0].Turns[0])+" ") {
+		t.Error("a cut block has other words than the whole block")
 	}
 	if turns := list[0].Turns; len(turns) != 2 || !turns[1].History || turns[1].Delay != 250*time.Millisecond {
 		t.Errorf("%+v", turns)

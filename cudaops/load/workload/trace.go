@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -56,7 +55,7 @@ func Trace(r io.Reader, name string, c Config) ([]Conversation, error) {
 		return nil, fmt.Errorf("%s: a trace is a .jsonl, .json or .csv file; prompts in a .txt file are a dataset", name)
 	}
 
-	t := &tracer{c: c, v: newVocabulary(c.Tokenizer), blocks: map[[2]int64]Turn{}, sessions: map[string]int{}}
+	t := &tracer{maker: newMaker(c), sessions: map[string]int{}}
 	err := objects(r, name, func(raw []byte, place int) error {
 		var e traceEntry
 		if err := decode(raw, &e); err != nil {
@@ -131,7 +130,7 @@ func (m *tracer) request(l *traceLine, number int) error {
 		}
 
 		if i, ok := m.sessions[key]; ok {
-			t.History = !l.whole
+			t.History = !l.whole && !m.c.IDs
 			if l.Delay != nil {
 				t.Delay = milliseconds(*l.Delay)
 			} else if l.Timestamp != nil {
@@ -159,11 +158,9 @@ func (m *tracer) request(l *traceLine, number int) error {
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// A tracer collects the conversations of a trace and builds their prompts from blocks.
+// A tracer collects the conversations of a trace. Their prompts consist of blocks.
 type tracer struct {
-	c        Config
-	v        *vocabulary
-	blocks   map[[2]int64]Turn // by id and size
+	*maker
 	out      []Conversation
 	sessions map[string]int // index in out by session_id
 }
@@ -172,10 +169,7 @@ func (m *tracer) turn(l *traceLine, line int) (Turn, error) {
 	var t Turn
 	switch {
 	case l.Text != nil:
-		t = Turn{Text: *l.Text, Tokens: -1}
-		if m.c.Tokenizer != nil {
-			t.Tokens = len(m.c.Tokenizer.Encode(t.Text))
-		}
+		t = literal(*l.Text, m.c.Tokenizer)
 
 	case *l.Input == 0:
 		return t, fmt.Errorf("input_length is 0")
@@ -186,20 +180,17 @@ func (m *tracer) turn(l *traceLine, line int) (Turn, error) {
 			return t, fmt.Errorf("%d hash_ids for %d tokens; a block has %d", len(l.HashIDs), left, size)
 		}
 
-		var parts []Turn
+		// The last block may be cut. It then has the first words of the whole block. Tokens without a hash id are unique to
+		// this request.
+		parts := make([]part, 0, len(l.HashIDs)+1)
 		for _, id := range l.HashIDs {
-			parts = append(parts, m.block(id, size))
+			parts = append(parts, m.part(uint64(id)^0x626c6f63<<32, min(size, left)))
 			left -= size
 		}
-
-		// The remaining tokens are unique to this request. If the last block is not full, the prompt is
-		// cut.
 		if left > 0 {
-			parts = append(parts, m.make(uint64(line), 0x6f776e, left))
+			parts = append(parts, m.part(uint64(line)^0x6f776e<<32, left))
 		}
-		if t = joined(parts); left < 0 {
-			t = m.cut(t, *l.Input)
-		}
+		t = m.prompt(parts...)
 	}
 
 	if l.Output != nil {
@@ -207,33 +198,4 @@ func (m *tracer) turn(l *traceLine, line int) (Turn, error) {
 	}
 
 	return t, nil
-}
-
-func (m *tracer) block(id int64, size int) Turn {
-	key := [2]int64{id, int64(size)}
-	b, ok := m.blocks[key]
-	if !ok {
-		b = m.make(uint64(id), 0x626c6f636b, size)
-		m.blocks[key] = b
-	}
-	return b
-}
-
-func (m *tracer) make(what, stream uint64, n int) Turn {
-	return newMaker(&m.c, m.v, what^stream<<32).prompt(n)
-}
-
-// cut shortens a prompt to n tokens.
-func (m *tracer) cut(t Turn, n int) Turn {
-	switch {
-	case t.IDs != nil:
-		return Turn{IDs: t.IDs[:n], Tokens: n}
-	case m.c.Tokenizer != nil:
-		ids := m.c.Tokenizer.Encode(t.Text)
-		text := m.c.Tokenizer.Decode(ids[:min(n, len(ids))])
-		return Turn{Text: text, Tokens: len(m.c.Tokenizer.Encode(text))}
-	}
-
-	words := bytes.Fields([]byte(t.Text))
-	return Turn{Text: string(bytes.Join(words[:min(n, len(words))], []byte(" "))), Tokens: -1}
 }
