@@ -179,11 +179,20 @@ func (o *Option) take(v cty.Value) (cty.Value, error) {
 	if len(o.OneOf) > 0 && v.IsKnown() && v.Type() == cty.String && !slices.Contains(o.OneOf, v.AsString()) {
 		return v, fmt.Errorf("%q is not one of %s", v.AsString(), strings.Join(o.OneOf, ", "))
 	}
-	if o.Check != nil && v.IsKnown() && !v.IsNull() && v.Type() == cty.String &&
-		v.AsString() != "" { // an empty text means not set
-		return v, o.Check(v.AsString())
+	return v, o.CheckTexts(v)
+}
+
+// CheckTexts applies Check to a text or to those of a list.
+func (o *Option) CheckTexts(v cty.Value) error {
+	if o.Check == nil {
+		return nil
 	}
-	return v, nil
+	return cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) {
+		if v.IsKnown() && !v.IsNull() && v.Type() == cty.String && v.AsString() != "" { // an empty text means not set
+			return true, o.Check(v.AsString())
+		}
+		return true, nil
+	})
 }
 
 // Time checks an option that is a duration above zero.

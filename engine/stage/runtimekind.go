@@ -74,7 +74,7 @@ type Option struct {
 	Default string
 	// OneOf lists the valid values of a text. Nil accepts all.
 	OneOf []string
-	// Check returns the error in a text that is not empty. Nil accepts all.
+	// Check returns the error in a text that is not empty, or in one of a list. Nil accepts all.
 	Check    func(text string) error
 	Required bool
 	// Beside is set if the value does not change the meaning of rows. It is then in no key.

@@ -24,6 +24,9 @@ func (c *Config) unmeasurable(cases *grid.Cases, planDir string) error {
 	if err := c.opUnknown(cases); err != nil {
 		return err
 	}
+	if err := c.optionRefuses(cases); err != nil {
+		return err
+	}
 	if len(c.runtime.Launcher) > 0 {
 		return nil // the launcher may use a different file system
 	}
@@ -39,6 +42,25 @@ func (c *Config) unmeasurable(cases *grid.Cases, planDir string) error {
 	}
 
 	return c.functionUnknown(cases, planDir)
+}
+
+// optionRefuses returns an error if a column that replaces an option of the runtime has a value that the option does
+// not accept. Cases are recorded, and such a value may be a URL with a secret.
+func (c *Config) optionRefuses(cases *grid.Cases) error {
+	about := c.about()
+	if about.Check == nil {
+		return nil // only kinds that check cases have such columns
+	}
+
+	for at, name := range cases.Columns() {
+		o := about.Option(name)
+		for i := 0; o != nil && o.Check != nil && i < cases.Len(); i++ {
+			if err := o.CheckTexts(cases.Value(i, at)); err != nil {
+				return fmt.Errorf("column %s of %s: %w", name, c.grid.Address, err)
+			}
+		}
+	}
+	return nil
 }
 
 // functionUnknown returns an error if no file of the runtime's path has the function that workers would
