@@ -21,6 +21,7 @@ type mockServerCmd struct {
 	ProfileDir  string        `name:"profile-dir" placeholder:"DIR" help:"Write traces at /stop_profile to this folder."`
 	Traces      []string      `name:"profile-trace" sep:"none" placeholder:"FILE" help:"A rank's trace for /stop_profile."`
 	Key         string        `name:"key" placeholder:"KEY" help:"Require this API key."`
+	KeyHeader   string        `name:"key-header" placeholder:"NAME" help:"Header with the key; bearer token by default."`
 	Truth       bool          `name:"truth" help:"Record requests and answers for GET /truth."`
 
 	Faults []string `name:"fault" sep:"none" placeholder:"KIND" help:"KIND[:every=N,first=N,after=N,status=N,delay=TIME]"`
@@ -45,7 +46,8 @@ Exit code 0 when a signal ends it.`
 func (c *mockServerCmd) Run(a *app) error {
 	o := loadtest.Options{
 		TTFT: c.TTFT, ITL: c.ITL, TTFTSpread: c.TTFTSpread, Tokens: 16, TokenSpread: c.TokenSpread, Slots: c.Slots,
-		Key: c.Key, Truth: c.Truth, SkipTokenizer: c.SkipTok, ProfileDir: c.ProfileDir, ProfileTraces: c.Traces,
+		Key: c.Key, KeyHeader: c.KeyHeader, Truth: c.Truth, SkipTokenizer: c.SkipTok, ProfileDir: c.ProfileDir,
+		ProfileTraces: c.Traces,
 	}
 
 	for _, text := range c.Faults {

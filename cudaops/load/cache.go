@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"aicplan/cudaops/load/openai"
 )
 
 // Cache reports how the server's prefix cache was used during the run.
@@ -73,6 +75,7 @@ type cacheProbe struct {
 	r      *runner
 	client *http.Client
 	base   url.URL
+	api    string // path before that of the API
 	key    string
 	page   string // path of the metrics page, or "" if the server has none
 }
@@ -84,16 +87,30 @@ func newCacheProbe(r *runner, to *target) *cacheProbe {
 		t.Proxy = http.ProxyFromEnvironment
 	}
 
-	p := probeOf(to.url, t)
+	p := probeOf(to.server, t)
 	p.r, p.key = r, key
 	return p
 }
 
-// probeOf returns a probe of a server without a key.
+// probeOf returns a probe without a key of the server at a URL of a plan.
 func probeOf(server *url.URL, t *http.Transport) *cacheProbe {
 	t.DisableKeepAlives = true
-	return &cacheProbe{base: url.URL{Scheme: server.Scheme, Host: server.Host},
+	api, _ := openai.Split(server.Path)
+	return &cacheProbe{base: url.URL{Scheme: server.Scheme, Host: server.Host, RawQuery: server.RawQuery}, api: api,
 		client: &http.Client{Transport: t, Timeout: probeTimeout, CheckRedirect: noRedirect}}
+}
+
+// paths returns where pages may be: beside the API, and at the root, where servers have them that keep only the API
+// below a path.
+func (p *cacheProbe) paths(pages ...string) []string {
+	var out []string
+	for _, page := range pages {
+		out = append(out, p.api+page)
+	}
+	if p.api != "" {
+		out = append(out, pages...)
+	}
+	return out
 }
 
 // noRedirect makes a client return redirects, whose target would get the API key.
@@ -109,8 +126,8 @@ func (p *cacheProbe) do(ctx context.Context, method, path string) (int, []byte) 
 		return 0, nil
 	}
 
-	if p.key != "" {
-		req.Header.Set("Authorization", "Bearer "+p.key)
+	if p.r != nil {
+		p.r.settings.setKey(req.Header, p.key)
 	}
 
 	res, err := p.client.Do(req)
@@ -133,7 +150,7 @@ func (p *cacheProbe) reset(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 
-	for _, path := range resetPaths {
+	for _, path := range p.paths(resetPaths...) {
 		if status, _ := p.do(ctx, http.MethodPost, path); status == http.StatusOK {
 			return true, nil
 		}

@@ -45,14 +45,14 @@ func Address(u *url.URL) (string, error) {
 // ProxyOf returns the proxy that the environment variables HTTP_PROXY, HTTPS_PROXY and NO_PROXY name for a server,
 // or "".
 func ProxyOf(url string) string {
-	if proxy := proxyOf(&Settings{URL: url}); proxy != nil {
+	if proxy := proxyOf(url); proxy != nil {
 		return proxy.Redacted()
 	}
 	return ""
 }
 
-func proxyOf(s *Settings) *url.URL {
-	target, err := s.Target()
+func proxyOf(server string) *url.URL {
+	target, err := parseURL(server)
 	if err != nil {
 		return nil
 	}

@@ -85,8 +85,7 @@ func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
 		Env: map[string]string{"model": s.Model},
 	}
 
-	s.URL = s.targetURLs()[0]
-	u, err := s.Target()
+	u, err := parseURL(s.targetURLs()[0])
 	if err != nil {
 		return worker.Hello{}, worker.Failed(worker.ClassCollectorBug, "%v", err)
 	}
@@ -113,14 +112,16 @@ func Version(ctx context.Context, base string) string {
 }
 
 // version returns the version that the server reports (vLLM and SGLang do), or "" if it does not.
-func version(ctx context.Context, target *url.URL, t *tls.Config) string {
-	status, body := probeOf(target, &http.Transport{TLSClientConfig: t}).do(ctx, http.MethodGet, "/version")
-	var v struct{ Version string }
-	if status != http.StatusOK || json.Unmarshal(body, &v) != nil || len(v.Version) > 100 {
-		return ""
+func version(ctx context.Context, server *url.URL, t *tls.Config) string {
+	p := probeOf(server, &http.Transport{TLSClientConfig: t})
+	for _, path := range p.paths("/version") {
+		status, body := p.do(ctx, http.MethodGet, path)
+		var v struct{ Version string }
+		if status == http.StatusOK && json.Unmarshal(body, &v) == nil && v.Version != "" && len(v.Version) <= 100 {
+			return v.Version
+		}
 	}
-
-	return v.Version
+	return ""
 }
 
 // Serve implements worker.Host. It runs one load point at a time.

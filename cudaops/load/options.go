@@ -187,6 +187,14 @@ func command(s *Settings) string {
 		return "'" + strings.ReplaceAll(fmt.Sprint(v), "'", `'\''`) + "'"
 	}
 
+	// AIPerf adds a path to each URL, after its query if there is one.
+	given, err := parseURL(s.URL)
+	if to, failed := s.Target(); err == nil && failed == nil && (to.Path == given.Path || to.RawQuery != "") {
+		base := *s
+		base.URL, base.Path = to.Scheme+"://"+to.Host, to.RequestURI()
+		s = &base
+	}
+
 	defaults := DefaultSettings()
 	all := reflect.ValueOf(s)
 	for _, o := range options {
@@ -255,8 +263,9 @@ var options = []Option{
 	{Name: "streaming", Runtime: true, Default: true, Doc: "whether responses are streamed", Flag: "--streaming",
 		Always: true},
 	{Name: "url", Runtime: true, Default: "localhost:8000", Check: checkURL,
-		Doc: "address of the server, with or without a scheme", Flag: "--url"},
-	{Name: "urls", Runtime: true, Doc: "several servers that share the load, instead of url"},
+		Doc:  "address of the server, with or without a scheme and the path of the API; a query is sent with each request",
+		Flag: "--url"},
+	{Name: "urls", Runtime: true, Check: checkURL, Doc: "several servers that share the load, instead of url"},
 	{Name: "url_weights", Runtime: true, Doc: "shares of servers of urls that are not 1, by URL"},
 	{Name: "models", Runtime: true,
 		Doc: "several models with their shares of the requests, such as LoRA adapters; requests do not use model then"},
@@ -266,6 +275,8 @@ var options = []Option{
 	{Name: "api_key", Runtime: true, Secret: true, Doc: "the API key, from a sensitive variable"},
 	{Name: "api_key_env", Runtime: true, Beside: true, Doc: "environment variable that contains the API key"},
 	{Name: "api_key_file", Runtime: true, Beside: true, Doc: "file that contains the API key"},
+	{Name: "api_key_header", Runtime: true, Beside: true, Default: authorization, Check: checkKeyHeader,
+		Doc: "header with the key, such as api-key of Azure; all but Authorization have it without Bearer"},
 	{Name: "ca_file", Runtime: true, Beside: true,
 		Doc: "PEM file with certificates of a private authority, trusted in addition to the system's"},
 	{Name: "extra_inputs", Runtime: true, Doc: "an object that is merged into every request body", Flag: "--extra-inputs"},
@@ -378,8 +389,7 @@ var options = []Option{
 
 // AddressOf returns the host and the port of a server URL, with or without a scheme.
 func AddressOf(url string) (string, error) {
-	s := Settings{URL: url}
-	u, err := s.Target()
+	u, err := parseURL(url)
 	if err != nil {
 		return "", err
 	}

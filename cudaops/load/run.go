@@ -194,9 +194,7 @@ func newRunner(s Settings, o Options) (*runner, error) {
 
 		t.ready = make(chan net.Conn, r.width())
 		r.targets = append(r.targets, t)
-		one := s
-		one.URL = text
-		if t.proxy = proxyOf(&one); o.Dial != nil {
+		if t.proxy = proxyOf(text); o.Dial != nil {
 			t.proxy = nil
 		}
 		if t.proxy != nil {
@@ -264,10 +262,7 @@ func header(s Settings, key string) http.Header {
 		h.Set("Accept", "text/event-stream")
 	}
 
-	if key != "" {
-		h.Set("Authorization", "Bearer "+key)
-	}
-
+	s.setKey(h, key)
 	for name, value := range s.Headers {
 		h.Set(name, value)
 	}

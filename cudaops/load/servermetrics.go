@@ -53,7 +53,7 @@ func (r *runner) watchServers(ctx context.Context) *serverPages {
 	ctx, w.cancel = context.WithCancel(ctx)
 	for _, t := range r.targets {
 		p := newCacheProbe(r, t)
-		if p.page = w.read(ctx, p, metricsPaths...); p.page == "" {
+		if p.page = w.read(ctx, p, p.paths(metricsPaths...)...); p.page == "" {
 			continue
 		}
 

@@ -11,22 +11,27 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/openai"
 	"aicplan/cudaops/load/workload"
 	"aicplan/sink/base/fileutil"
+	"aicplan/sink/base/textutil"
 )
 
 // Settings define one load point. The JSON names are those used in plans.
 type Settings struct {
 	// URL is the server's base URL. The scheme is optional and defaults to http. A path in it is prepended
-	// to the endpoint's path.
+	// to the endpoint's path unless it already ends in it. A query is sent with every request.
 	URL string `json:"url"`
 	// URLs are several servers that share the load, instead of URL. URLWeights are their shares, 1 by default.
 	URLs       []string           `json:"urls"`
@@ -47,6 +52,9 @@ type Settings struct {
 	// is in no plan and no result.
 	APIKeyEnv  string `json:"api_key_env"`
 	APIKeyFile string `json:"api_key_file"`
+
+	// APIKeyHeader is the header with the key. Authorization has it as a bearer token, any other header as it is.
+	APIKeyHeader string `json:"api_key_header"`
 
 	// CAFile is a PEM file with certificates of a private authority, which are trusted in addition to the
 	// system's.
@@ -250,6 +258,7 @@ func (s *Settings) Settle() error {
 		}
 	}
 
+	s.APIKeyHeader = cmp.Or(s.APIKeyHeader, authorization)
 	if !openai.Endpoint(s.EndpointType).Generates() {
 		s.Streaming = false
 		s.Documents = max(s.Documents, 1)
@@ -355,10 +364,17 @@ func (s *Settings) Settle() error {
 
 	case s.APIKeyEnv != "" && s.APIKeyFile != "", s.APIKey != "" && s.APIKeyEnv+s.APIKeyFile != "":
 		return errors.New("of api_key, api_key_env and api_key_file more than one is set; keep one")
+
+	case s.given["api_key_header"] && !s.bearer() && !s.given["api_key"] && s.APIKeyEnv+s.APIKeyFile == "":
+		return errors.New("api_key_header is set, and none of api_key, api_key_env and api_key_file is; set one of them")
+	}
+
+	if err := checkKeyHeader(s.APIKeyHeader); err != nil {
+		return fmt.Errorf("api_key_header: %w", err)
 	}
 
 	for name := range s.Headers {
-		if secretHeader(name) {
+		if secretHeader(name) || strings.EqualFold(name, s.APIKeyHeader) {
 			return fmt.Errorf(
 				"the header %s carries a secret, and a plan is read by others; use api_key, api_key_env or api_key_file",
 				name,
@@ -411,46 +427,101 @@ func (s *Settings) synthetic(t workload.Tokenizer, salt uint64) workload.Config 
 	}
 }
 
-// Target returns the URL that requests are sent to.
-func (s *Settings) Target() (*url.URL, error) {
-	text := s.URL
-	if !strings.Contains(text, "://") {
+// bearer reports whether the API key is sent as a bearer token.
+func (s *Settings) bearer() bool { return strings.EqualFold(s.APIKeyHeader, authorization) }
+
+const authorization = "Authorization"
+
+// setKey adds the API key to the headers of a request.
+func (s *Settings) setKey(h http.Header, key string) {
+	switch {
+	case key == "":
+	case s.bearer():
+		h.Set(authorization, "Bearer "+key)
+	default:
+		h.Set(s.APIKeyHeader, key)
+	}
+}
+
+// checkKeyHeader returns an error if a header cannot have the API key.
+func checkKeyHeader(name string) error {
+	const marks = "!#$%&'*+-.^_`|~" // of RFC 9110, besides letters and digits
+	if name == "" || strings.ContainsFunc(name, func(c rune) bool {
+		return c > '~' || !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune(marks, c)
+	}) {
+		return fmt.Errorf("%q is not the name of a header, such as api-key", name)
+	}
+
+	switch strings.ToLower(name) {
+	case "accept", "connection", "content-length", "content-type", "cookie", "host", "proxy-authorization",
+		"transfer-encoding", "user-agent", "x-correlation-id", "x-request-id":
+		return fmt.Errorf("the header %s has another meaning; name the header that the server reads, such as api-key",
+			name)
+	}
+	return nil
+}
+
+// parseURL returns the URL of a server. It returns an error if the URL contains a secret. Errors do not.
+func parseURL(text string) (*url.URL, error) {
+	if before, _, _ := strings.Cut(text, "?"); !strings.Contains(before, "://") {
 		text = "http://" + text
 	}
 
 	u, err := url.Parse(text)
 	if err != nil {
 		// The parser's error contains the URL, which may include a password.
-		return nil, errors.New("url is no URL; it must look like http://host:8000")
+		return nil, errors.New("it is no URL; it must look like http://host:8000")
+	}
+
+	query, err := url.ParseQuery(u.RawQuery)
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if textutil.SecretName(name) {
+			return nil, fmt.Errorf("the URL has the query parameter %.40q, which looks like a secret, and URLs are in records "+
+				"and files; remove it, set api_key, api_key_env or api_key_file, and name the header with the key in "+
+				"api_key_header", name)
+		}
 	}
 
 	switch {
 	case u.User != nil:
-		return nil, errors.New("url contains a user name or password; use api_key, api_key_env or api_key_file")
+		return nil, errors.New("the URL has a user name or password; use api_key, api_key_env or api_key_file")
+	case err != nil || strings.ContainsFunc(u.RawQuery, func(c rune) bool { return c <= ' ' || c > '~' }):
+		return nil, errors.New("the query of the URL has characters that must be escaped; write %20 for a blank, %3B for ;")
+	case u.Fragment != "":
+		return nil, errors.New("the URL has a fragment, which is never sent; leave it away")
 	case u.Host == "":
-		return nil, fmt.Errorf("url %q names no host", s.URL)
-	case u.RawQuery != "" || u.Fragment != "":
-		return nil, errors.New("url has a query or fragment; leave it away")
+		return nil, fmt.Errorf("%q names no host", text)
 	}
-
-	base := strings.TrimSuffix(u.Path, "/")
-	path := openai.Endpoint(s.EndpointType).Path()
-	if s.Path != "" {
-		path = "/" + strings.TrimPrefix(s.Path, "/")
-	} else {
-		path = strings.TrimPrefix(path, commonPrefix(base))
-	}
-
-	u.Path = base + path
 	return u, nil
 }
 
-// commonPrefix returns "/v1" if base ends in it, as base URLs of OpenAI clients do.
-func commonPrefix(base string) string {
-	if strings.HasSuffix(base, "/v1") {
-		return "/v1"
+// Target returns the URL that requests are sent to. The path of the endpoint is added unless the URL ends in it.
+func (s *Settings) Target() (*url.URL, error) {
+	u, err := parseURL(s.URL)
+	if err != nil {
+		return nil, fmt.Errorf("url: %w", err)
 	}
-	return ""
+
+	base, ends := openai.Split(u.Path)
+	own, path := openai.Endpoint(s.EndpointType), "/"+strings.TrimPrefix(s.Path, "/")
+	_, err = url.PathUnescape(s.Path)
+	switch {
+	case err != nil || strings.ContainsAny(s.Path, "?#"):
+		return nil, errors.New("endpoint is no path; move a query to url, and write %25 for a percent sign")
+	case s.Path != "" && strings.HasSuffix(u.Path, path), s.Path == "" && ends == own:
+		return u, nil
+	case s.Path == "" && ends != "":
+		return nil, fmt.Errorf("url ends in the path of endpoint_type %q, and endpoint_type is %q; change one of them, or "+
+			"end url before that path", ends, own)
+	case s.Path == "":
+		path = own.Path()
+		if base != strings.TrimSuffix(u.Path, "/") { // it ends in the version, as base URLs of OpenAI clients do
+			path = strings.TrimPrefix(path, openai.Version)
+		}
+	}
+
+	u.Path = cmp.Or(u.Path, "/")
+	return u.JoinPath(path), nil
 }
 
 // key returns the API key, or "" if none is set. Its errors never contain the key.

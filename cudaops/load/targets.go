@@ -17,8 +17,8 @@ const TargetsFile = "targets.json"
 
 // target is a server and the connections that were opened to it before the run.
 type target struct {
-	name         string // as in the plan
-	url          *url.URL
+	name         string   // as in the plan
+	server, url  *url.URL // of the plan, and of requests
 	address      string
 	proxy        *url.URL // nil without a proxy
 	proxyAddress string
@@ -87,8 +87,13 @@ func newTarget(s *Settings, text string) (*target, error) {
 		return nil, err
 	}
 
+	server, err := parseURL(text)
+	if err != nil {
+		return nil, err
+	}
+
 	address, err := Address(u)
-	return &target{name: text, url: u, address: address}, err
+	return &target{name: text, server: server, url: u, address: address}, err
 }
 
 // A rotation distributes requests by weights, as evenly as possible: with equal weights it is round robin.

@@ -25,6 +25,8 @@
 //   - soak_test.go: fault trials for as long as -soak gives, see make soak
 //   - serving_test.go: load on a server of the test with known delays, AIPerf's
 //     files, conversations, traces, errors, cancelled requests and telemetry
+//   - apikey_test.go: keys in a header of the server's choice, URLs with a query,
+//     and secrets in URLs
 //   - trace_test.go: the figures of the shipped traces
 //   - consumer_test.go: the answers of the real aiconfigurator from its own
 //     tables and from exports of them. The test skips if the package is not

@@ -5,6 +5,7 @@ package loadtest
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -62,8 +63,8 @@ type Options struct {
 	ProfileDir    string
 	ProfileTraces []string
 
-	// Key is the required bearer token, or "" for none.
-	Key string
+	// Key is the required key, or "" for none. KeyHeader is its header; if empty, the key is a bearer token.
+	Key, KeyHeader string
 
 	// Faults are injected into matching requests. The first match wins.
 	Faults []Fault
@@ -222,6 +223,14 @@ func (o *Options) settle() error {
 	if info, err := os.Stat(o.ProfileDir); o.ProfileDir != "" && err == nil && !info.IsDir() {
 		return fmt.Errorf("folder of traces: %s is a file", o.ProfileDir)
 	}
+
+	if o.KeyHeader == "" {
+		o.KeyHeader = "Authorization"
+		if o.Key != "" {
+			o.Key = "Bearer " + o.Key
+		}
+	}
+	o.KeyHeader = http.CanonicalHeaderKey(o.KeyHeader)
 
 	if o.Tokens == 0 {
 		o.Tokens = 16

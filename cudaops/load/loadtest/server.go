@@ -20,6 +20,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"aicplan/cudaops/load/arrival"
+	"aicplan/sink/base/textutil"
 )
 
 // Server is a mock server. It is safe for concurrent use.
@@ -178,7 +179,7 @@ func (s *Server) Handle(c net.Conn) {
 // route responds to one request. It returns false if the connection must be closed.
 func (s *Server) route(c net.Conn, req *http.Request, body []byte) bool {
 	path := strings.TrimSuffix(req.URL.Path, "/")
-	if k := s.opts.Key; k != "" && req.Header.Get("Authorization") != "Bearer "+k {
+	if k := s.opts.Key; k != "" && req.Header.Get(s.opts.KeyHeader) != k {
 		return plain(c, 401, "application/json", `{"error":{"message":"Unauthorized","type":"auth","code":401}}`)
 	}
 
@@ -190,8 +191,8 @@ func (s *Server) route(c net.Conn, req *http.Request, body []byte) bool {
 		return s.generate(c, req.Header.Get("X-Request-ID"), req.Header, body,
 			strings.HasSuffix(path, "/chat/completions"))
 
-	case path == "/v1/responses", path == "/v1/embeddings", path == "/v1/rerank":
-		return s.other(c, req.Header, body, strings.TrimPrefix(path, "/v1/"))
+	case strings.HasSuffix(path, "/responses"), strings.HasSuffix(path, "/embeddings"), strings.HasSuffix(path, "/rerank"):
+		return s.other(c, req.Header, body, path[strings.LastIndex(path, "/")+1:])
 
 	case path == "/health", path == "/ping":
 		return plain(c, 200, "text/plain", "")
@@ -415,7 +416,7 @@ func (s *Server) note(a *ask, from http.Header, body []byte) {
 
 	header := map[string]string{}
 	for name := range from {
-		if name != "Authorization" {
+		if !textutil.SecretName(name) && name != s.opts.KeyHeader {
 			header[name] = from.Get(name)
 		}
 	}

@@ -24,9 +24,11 @@ const (
 	Rerank      Endpoint = "rerank"
 )
 
-// paths are the URL paths of the endpoint types.
-var paths = map[Endpoint]string{Chat: "/v1/chat/completions", Completions: "/v1/completions",
-	Responses: "/v1/responses", Embeddings: "/v1/embeddings", Rerank: "/v1/rerank"}
+// Version is the start of the URL paths of the endpoint types, and paths are their ends.
+const Version = "/v1"
+
+var paths = map[Endpoint]string{Chat: "/chat/completions", Completions: "/completions", Responses: "/responses",
+	Embeddings: "/embeddings", Rerank: "/rerank"}
 
 // Endpoints returns the names of all endpoint types.
 func Endpoints() []string {
@@ -34,7 +36,18 @@ func Endpoints() []string {
 }
 
 // Path returns the endpoint's default URL path.
-func (e Endpoint) Path() string { return paths[e] }
+func (e Endpoint) Path() string { return Version + paths[e] }
+
+// Split returns the part of a URL path before the API, and the endpoint whose path it ends in, or "".
+func Split(path string) (base string, e Endpoint) {
+	base = strings.TrimSuffix(path, "/")
+	for _, name := range Endpoints() { // chat before completions, which is its end
+		if before, ok := strings.CutSuffix(base, paths[Endpoint(name)]); ok {
+			return strings.TrimSuffix(before, Version), Endpoint(name)
+		}
+	}
+	return strings.TrimSuffix(base, Version), ""
+}
 
 // Generates reports whether responses have output tokens. Others have items: embeddings or ranked documents.
 func (e Endpoint) Generates() bool { return e != Embeddings && e != Rerank }

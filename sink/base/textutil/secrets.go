@@ -161,3 +161,19 @@ func (v *Secrets) Longest() int {
 	}
 	return len(v.forms[0])
 }
+
+// SecretName reports whether a parameter or header of this name usually has a secret, such as api_key, accessToken or
+// X-Amz-Signature.
+func SecretName(name string) bool {
+	name = strings.Map(func(c rune) rune {
+		if !unicode.IsLetter(c) {
+			return -1
+		}
+		return unicode.ToLower(c)
+	}, name)
+	return slices.Contains([]string{"code", "cookie", "jwt", "pass"}, name) ||
+		slices.ContainsFunc(secretEnds, func(end string) bool { return strings.HasSuffix(name, end) })
+}
+
+var secretEnds = []string{"key", "token", "secret", "password", "passwd", "passphrase", "pwd", "sig", "signature",
+	"credential", "credentials", "auth", "authorization", "bearer"}

@@ -74,3 +74,19 @@ func TestSecretsAreRemovedInAllForms(t *testing.T) {
 		}
 	}
 }
+
+func TestSecretName(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"api_key", "API-Key", "key", "subscription-key", "X-Amz-Signature", "sig", "accessToken",
+		"X-Amz-Security-Token", "client_secret", "password", "code", "auth", "key[]", "key1", "Authorization", "Cookie"} {
+		if !SecretName(name) {
+			t.Errorf("%s is no secret", name)
+		}
+	}
+	for _, name := range []string{"api-version", "max_tokens", "model", "region", "encode", "bypass", "X-Request-Id",
+		"keys", "X-Amz-Date", ""} {
+		if SecretName(name) {
+			t.Errorf("%s is a secret", name)
+		}
+	}
+}
