@@ -11,6 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/config"
+	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/table"
 )
@@ -104,8 +105,11 @@ func where(t arrow.Record, text string) (kept arrow.Record, lacking int, err err
 	for name, column := range at {
 		ctx.Variables[name] = cty.UnknownVal(columnType(t, column))
 	}
-	if err := neverEqual(expr, ctx, text); err != nil {
-		return nil, 0, err
+	if op, left, right := stage.NeverEqual(expr, ctx); op != nil {
+		source := func(e hclsyntax.Expression) string { return string(e.Range().SliceBytes([]byte(text))) }
+		return nil, 0, fmt.Errorf("--where '%s', column %d: %s is a %s and %s is a %s, so they are equal in no row; "+
+			"compare values of one type: \"8\" is a string, 8 is a number, true is a bool", text,
+			op.Range().Start.Column, source(op.LHS), left.FriendlyName(), source(op.RHS), right.FriendlyName())
 	}
 
 	var rows []int
@@ -149,33 +153,6 @@ func columnType(t arrow.Record, column int) cty.Type {
 		}
 	}
 	return cty.DynamicPseudoType
-}
-
-// neverEqual returns an error if expr tests whether values of different types are equal. HCL evaluates such a
-// test to false for every row, without an error.
-func neverEqual(expr hclsyntax.Expression, ctx *hcl.EvalContext, text string) (err error) {
-	hclsyntax.VisitAll(expr, func(node hclsyntax.Node) hcl.Diagnostics {
-		op, ok := node.(*hclsyntax.BinaryOpExpr)
-		if !ok || err != nil || op.Op != hclsyntax.OpEqual && op.Op != hclsyntax.OpNotEqual {
-			return nil
-		}
-
-		left, more := op.LHS.Value(ctx)
-		right, others := op.RHS.Value(ctx)
-		if more.HasErrors() || others.HasErrors() { // evaluating the rows reports them
-			return nil
-		}
-
-		l, r := left.Type(), right.Type()
-		if l.IsPrimitiveType() && r.IsPrimitiveType() && l != r {
-			source := func(e hclsyntax.Expression) string { return string(e.Range().SliceBytes([]byte(text))) }
-			err = fmt.Errorf("--where '%s', column %d: %s is a %s and %s is a %s, so they are equal in no row; compare "+
-				"values of one type: \"8\" is a string, 8 is a number, true is a bool", text, op.Range().Start.Column,
-				source(op.LHS), l.FriendlyName(), source(op.RHS), r.FriendlyName())
-		}
-		return nil
-	})
-	return err
 }
 
 // plainValue converts a cell for expressions. Numbers are parsed from their decimal text, so that they

@@ -108,7 +108,7 @@ func tried(condition hcl.Expression, ctx *hcl.EvalContext, vars map[string]cty.V
 		diags = stage.ErrorAt(condition.Range(), "Not a condition",
 			"The condition is a %s, not true or false; compare it with a limit.", v.Type().FriendlyName())
 	}
-	return diags
+	return append(diags, stage.Unequal(condition, ctx)...)
 }
 
 func columnOf(t hcl.Traversal) (string, bool) {

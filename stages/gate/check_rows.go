@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/hashicorp/hcl/v2"
@@ -86,6 +87,24 @@ func (c *rowsCheck) bind(text string, ctx *hcl.EvalContext) hcl.Diagnostics {
 	return tried(c.Condition, ctx, vars)
 }
 
+func (c *rowsCheck) values() native {
+	return native{ctx: c.ctx, numbers: map[string][]float64{}, flags: map[string][]bool{}}
+}
+
+// mixed returns an error if the condition tests whether values of different types are equal. rec may lack columns.
+func (c *rowsCheck) mixed(rec arrow.Record) hcl.Diagnostics {
+	ctx := c.ctx.NewChild()
+	ctx.Variables = map[string]cty.Value{}
+	for _, name := range c.names {
+		ctx.Variables[name] = cty.DynamicVal
+		if col := column(rec, name); col != nil && col.NullN() < col.Len() {
+			v, _ := c.values().read(rec, name)(0)
+			ctx.Variables[name] = cty.UnknownVal(v.Type())
+		}
+	}
+	return stage.Unequal(c.Condition, ctx)
+}
+
 // Values returns what identifies the check, with the condition and the plan values that it uses.
 func (c *rowsCheck) Values() map[string]any {
 	return map[string]any{"name": c.Name, "max_share": c.MaxShare, "fix": c.Fix,
@@ -97,8 +116,12 @@ func (c *rowsCheck) run(s *subject) finding {
 		return finding{}
 	}
 
+	if diags := c.mixed(s.rec); diags != nil {
+		return failed("the condition cannot be evaluated: " + diags[0].Detail)
+	}
+
 	cells := map[string]func(int) (cty.Value, string){}
-	values := native{ctx: c.ctx, numbers: map[string][]float64{}, flags: map[string][]bool{}}
+	values := c.values()
 	for _, name := range c.names {
 		cells[name] = values.read(s.rec, name)
 	}
@@ -118,7 +141,7 @@ func (c *rowsCheck) run(s *subject) finding {
 		vars, lacking, optional := map[string]cty.Value(nil), "", ""
 		for _, name := range c.names {
 			v, why := cells[name](i)
-			if slices.Contains(needed, name) {
+			if slices.Contains(needed, name) || strings.HasSuffix(why, notFinite) {
 				lacking = cmp.Or(lacking, why)
 			} else {
 				optional = cmp.Or(optional, why)
@@ -138,7 +161,7 @@ func (c *rowsCheck) run(s *subject) finding {
 		case fast != nil:
 			v := fast(i)
 			if holds = v != 0; math.IsNaN(v) {
-				why = "the condition divides zero by zero"
+				why = "the condition divides by zero"
 			}
 		default:
 			var err error
@@ -189,6 +212,9 @@ func (c *rowsCheck) holds(vars map[string]cty.Value, optional string) (holds boo
 	return v.True(), "", nil
 }
 
+// notFinite ends the reason of a cell that is NaN or infinite.
+const notFinite = " is not finite"
+
 // read returns a function that reads a column by row as values of expressions, and notes numbers and flags
 // for native evaluation. The function returns null, and the reason, for cells that are null or no finite
 // number, and if the column does not exist.
@@ -217,7 +243,7 @@ func (n native) read(rec arrow.Record, name string) func(int) (cty.Value, string
 			case !ok:
 				return cty.NullVal(cty.Number), name + " is null"
 			case math.IsNaN(v) || math.IsInf(v, 0):
-				return cty.NullVal(cty.Number), name + " is not finite"
+				return cty.NullVal(cty.Number), name + notFinite
 			}
 			return cty.NumberFloatVal(v), ""
 		}

@@ -40,6 +40,10 @@ func (c *Config) Forecast(at hcl.Range, in stage.Forecasts) (*stage.Forecast, hc
 			diags = append(diags, stage.MissingColumns(f, n.columns(), e.block)...)
 		}
 
+		if c, ok := e.check.(*rowsCheck); ok && f != nil && f.Rows != nil {
+			diags = append(diags, c.mixed(f.Rows)...)
+		}
+
 		for _, ref := range e.refs() {
 			if other := in(ref); other != nil && other.Cases {
 				diags = append(diags, stage.NoRows(e.block))

@@ -17,7 +17,7 @@ type native struct {
 	flags   map[string][]bool
 }
 
-// compile compiles an expression, so that conditions are 0 or 1, or NaN if an operand has no value, such as 0 / 0. flag
+// compile compiles an expression, so that conditions are 0 or 1, or NaN if an operand has no value, such as 1 / 0. flag
 // is true for conditions. It returns nil if HCL must evaluate the expression.
 func (n native) compile(expr hclsyntax.Expression) (at func(row int) float64, flag bool) {
 	if len(columnNamesOf(expr)) == 0 {
@@ -81,7 +81,15 @@ var operations = map[*hclsyntax.Operation]func(a, b float64) float64{
 	hclsyntax.OpAdd:                func(a, b float64) float64 { return a + b },
 	hclsyntax.OpSubtract:           func(a, b float64) float64 { return a - b },
 	hclsyntax.OpMultiply:           func(a, b float64) float64 { return a * b },
-	hclsyntax.OpDivide:             func(a, b float64) float64 { return a / b },
+	hclsyntax.OpDivide:             quotient,
+}
+
+// quotient returns NaN if b is zero.
+func quotient(a, b float64) float64 {
+	if b == 0 {
+		return math.NaN()
+	}
+	return a / b
 }
 
 // bit returns a condition over a and b as a number.
