@@ -109,11 +109,6 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	}
 
 	key := keyOf(sets[0], sh, rec)
-	doubtful, err := doubts(rec, key, t)
-	if err != nil {
-		return nil, err
-	}
-
 	out := &stage.Outcome{Status: stage.StatusOK, Data: sets[0]}
 	var report written
 	writing := func() error {
@@ -132,7 +127,7 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		return nil, err
 	}
 
-	out.Checks = doubtful
+	out.Checks = report.doubts
 	for _, text := range made.words {
 		out.Checks = append(out.Checks, warning("words", "%s", text))
 	}

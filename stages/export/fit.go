@@ -89,9 +89,9 @@ func warning(name, format string, args ...any) stage.CheckResult {
 	return stage.CheckResult{Name: name, Severity: "warn", Result: "warn", Message: fmt.Sprintf(format, args...)}
 }
 
-// doubts are what a reader of the file should know and the export does not
-// refuse.
-func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, error) {
+// doubts returns warnings about the rows of a file. merged is set if some of them come from the file that it
+// replaces.
+func doubts(rec arrow.Record, key []string, t target, merged bool) ([]stage.CheckResult, error) {
 	var out []stage.CheckResult
 	warn := func(name, format string, args ...any) { out = append(out, warning(name, format, args...)) }
 	ix := table.NewKeyIndex(key, table.KeyOptions{Missing: tree.Defaults})
@@ -128,7 +128,7 @@ func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, erro
 		warn("duplicates", "%s; readers see the %s of each. A dedupe before the export keeps one", which, seen)
 	}
 
-	if t.layout == tree.Flat {
+	if t.layout == tree.Flat || merged {
 		for _, name := range []string{"framework", "version", "device"} {
 			if seen := table.Distinct(rec, name); len(seen) > 1 {
 				warn(name, "the rows are of several %ss (%s), and readers of one file take them for one", name,

@@ -26,6 +26,7 @@ import (
 type written struct {
 	tree.MergeReport
 	merged bool
+	doubts []stage.CheckResult
 }
 
 func (w written) text(name string, a stage.Artifact) string {
@@ -161,7 +162,7 @@ func (d payload) stage(batch *fileutil.Batch, t target, rec arrow.Record, w writ
 // process changed the table in the meantime. The table is the first of the files.
 func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written, files []stage.Artifact, err error) {
 	w = written{MergeReport: tree.MergeReport{Added: int(d.rec.NumRows())}}
-	rec, before := d.rec, ""
+	rec, key, before := d.rec, d.key, ""
 	if c.merges() {
 		data, err := fileutil.ReadFile(t.path)
 		switch {
@@ -175,7 +176,6 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 				return w, nil, fmt.Errorf("the file to merge with cannot be read, and nothing was changed: %w", err)
 			}
 
-			key := d.key
 			if t.table != nil {
 				// Also with the columns that only the file has: its rows may differ by them alone.
 				key = t.table.KeyOf(old, rec)
@@ -188,6 +188,10 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 
 			rec, w.MergeReport, w.merged = merged, rep, true
 		}
+	}
+
+	if w.doubts, err = doubts(rec, key, t, w.merged); err != nil {
+		return w, nil, err
 	}
 
 	if t.format == CSV {
