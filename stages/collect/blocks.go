@@ -167,9 +167,11 @@ func (c *Config) settle(bad func(summary, format string, args ...any)) {
 	if l.TripAfter < 0 {
 		bad("Wrong breaker block", "after is %d; it must not be negative.", l.TripAfter)
 	}
-	least, most := min(l.Transient, l.OOM, l.Timeout, l.Crash), max(l.Transient, l.OOM, l.Timeout, l.Crash)
-	if least < 0 || most > 100 {
-		bad("Wrong retry block", "it has %d and %d retries; there must be between 0 and 100.", least, most)
+	for i, n := range []int{l.Transient, l.OOM, l.Timeout, l.Crash} {
+		if n < 0 || n > 100 {
+			bad("Wrong retry block", "%s is %d; it must be between 0 and 100.",
+				[]string{"transient", "oom", "timeout", "crash"}[i], n)
+		}
 	}
 	if !(l.Factor >= 1) {
 		bad("Wrong deadline block", "factor is %v; it must be at least 1.", l.Factor)

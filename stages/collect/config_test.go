@@ -14,7 +14,7 @@ func TestConfigProblems(t *testing.T) {
 	for src, want := range map[string]string{
 		`ramp = [20, 4]`:                                          "growing numbers",
 		`breaker { after = -1 }`:                                  "after is -1",
-		`retry { oom = 1000 }`:                                    "between 0 and 100",
+		`retry { oom = 1000 }`:                                    "oom is 1000",
 		`deadline { floor = "fast" }`:                             `floor: "fast"`,
 		`deadline { factor = 0.5 }`:                               "at least 1",
 		`measure { passes = 0 }`:                                  "passes is 0",
