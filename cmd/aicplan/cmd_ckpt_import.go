@@ -48,7 +48,7 @@ func (c *ckptImportCmd) Run(a *app) error {
 		defer lock.Release()
 	}
 
-	var out []seeded
+	var sets []*importer.Set
 	for _, f := range c.Files {
 		set, err := importer.Load(f, importer.Options{
 			Table:     c.Table,
@@ -58,13 +58,19 @@ func (c *ckptImportCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
+		sets = append(sets, set)
+	}
 
-		rep, err := importer.Seed(store, m, set, c.DryRun)
-		if err != nil {
-			return fmt.Errorf("%s: %w", f, err)
+	var out []seeded
+	for _, dryRun := range []bool{true, c.DryRun} { // no file is seeded if one of them cannot be
+		out = nil
+		for i, set := range sets {
+			rep, err := importer.Seed(store, m, set, dryRun)
+			if err != nil {
+				return fmt.Errorf("%s: %w", c.Files[i], err)
+			}
+			out = append(out, seeded{c.Files[i], set.Notes(), rep})
 		}
-
-		out = append(out, seeded{f, set.Notes(), rep})
 	}
 
 	if c.JSON {
