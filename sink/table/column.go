@@ -166,6 +166,16 @@ func Strings(rec arrow.Record, name string) (*Col[string], error) {
 	return read[string, *array.String](name, arr, String)
 }
 
+// Empty counts the rows that are null or an empty text.
+func Empty(c *Col[string]) (n int) {
+	for i, v := range c.Values {
+		if v == "" || c.Null(i) {
+			n++
+		}
+	}
+	return n
+}
+
 // Bools reads a column of booleans.
 func Bools(rec arrow.Record, name string) (*Col[bool], error) {
 	arr, err := Array(rec, name)

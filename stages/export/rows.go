@@ -159,8 +159,8 @@ func withIdentity(rec arrow.Record, ds *stage.Dataset, sh shape) (arrow.Record, 
 				return nil, err
 			}
 
-			if col.Nulls() > 0 {
-				return nil, fmt.Errorf("%d of %d rows have no %s, and a perf file needs it for every row", col.Nulls(), n, name)
+			if empty := table.Empty(col); empty > 0 {
+				return nil, fmt.Errorf("%d of %d rows have no %s, and a perf file needs it for every row", empty, n, name)
 			}
 
 			if name == "framework" && ds.Info.Runtime != "" {

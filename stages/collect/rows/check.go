@@ -89,10 +89,10 @@ func (c *Check) Row(row worker.Row, i int) *worker.Failure {
 // Unmet returns a failure if row i lacks a column that a later stage demands.
 func (c *Check) Unmet(row worker.Row, i int) *worker.Failure {
 	for _, name := range c.Demands {
-		if row[name] != nil {
+		if v := row[name]; v != nil && v != "" {
 			continue
 		}
-		if v, _ := c.param(name); v == nil {
+		if v, _ := c.param(name); v == nil || v == "" {
 			return Bug(
 				"row %d has no %s, and an export behind this collect needs it of every row; return it from the op function, for "+
 					"example %s = \"torch\"",
