@@ -95,9 +95,9 @@ func (o *offer) finish(r measure.Measured, err error) {
 	o.end(columns, nil)
 }
 
-// hotPass is the duration of a pass over capped cases of like power. Heating and two passes end before
-// the clock of an H200 falls below that of the power cap.
-const hotPass = 280 * time.Millisecond
+// hotPass is the duration of a pass over capped cases. Heating and this pass end before the clock of an H200 falls
+// below that of the power cap.
+const hotPass = 450 * time.Millisecond
 
 // fullBatch is the number of capped cases from which on no more are prepared before they are measured:
 // more cases share a window with others of like power.
