@@ -23,7 +23,28 @@ import (
 
 // fakeOps are op functions for the GPU in virtual time.
 const fakeOps = `
+import os
+
 import torch
+from torch._dynamo.callback import callback_handler
+
+tuned = []
+
+def compiled(us, bench, swallows=False):
+    """Runs code that is tuned to the first case that it is compiled for."""
+    def fn():
+        if not tuned:
+            callback_handler.run_start_callbacks(None)
+            tuned.append(us)
+        torch.kernel(us * 1e-6)
+    try:
+        got = bench(fn)
+    except BaseException:
+        if swallows:
+            return []
+        raise
+    folder = os.path.basename(os.environ.get("TORCHINDUCTOR_CACHE_DIR", ""))
+    return dict(got, kernel_source="tuned to %d us in %s" % (tuned[0], folder))
 
 def plain(us, watts, bench, mb=1, graph="prefer", points=1, fail="", behind=""):
     memory = torch.Memory(mb << 20)
@@ -191,6 +212,43 @@ func TestCasesArePreparedInTheCallsOfOthers(t *testing.T) {
 	}
 }
 
+// TestCodeIsCompiledForTheExampleFirst: code that torch compiles for any shape is tuned to the first one, which must
+// not be that of the case that a worker happens to get first.
+func TestCodeIsCompiledForTheExampleFirst(t *testing.T) {
+	t.Setenv("TORCHINDUCTOR_CACHE_DIR", "/compiled")
+	for name, first := range map[string]m{"plain": {"us": 10}, "swallows": {"us": 10, "swallows": true}} {
+		t.Run(name, func(t *testing.T) {
+			b := fakeGPU(t, m{}, `{}`)
+			example := &worker.Example{ID: "the-example", Params: raw(t, m{"us": 20})}
+			for _, params := range []m{first, {"us": 40}} {
+				b.seq++
+				b.send(worker.Case{Type: worker.TypeCase, Seq: b.seq, ID: fmt.Sprint("case-", b.seq), Op: "compiled",
+					Params: raw(t, params), Example: example})
+			}
+			_, answers := b.ends(2)
+			for i, want := range []float64{0.01, 0.04} {
+				a := answers[int64(i+1)]
+				if a.Failure != nil {
+					t.Fatalf("%s: %s\n%s", a.Failure.Exception, a.Failure.Message, a.Failure.Traceback)
+				}
+				row := a.Rows[0]
+				if got := latencyOf(row); math.Abs(got/want-1) > 1e-3 ||
+					row["kernel_source"] != "tuned to 20 us in example_the-example" {
+					t.Errorf("case %d takes %v ms, want %v; %v", i, got, want, row["kernel_source"])
+				}
+			}
+		})
+	}
+
+	b := fakeGPU(t, m{}, `{}`)
+	b.send(worker.Case{Type: worker.TypeCase, Seq: 1, ID: "case", Op: "compiled", Params: raw(t, m{"us": 10}),
+		Example: &worker.Example{ID: "broken", Params: raw(t, m{"unknown": 1})}})
+	_, answers := b.ends(1)
+	if a := answers[1]; a.Failure != nil || a.Rows[0]["kernel_source"] != "tuned to 10 us in example_broken" {
+		t.Errorf("a case whose example cannot run: %+v", a)
+	}
+}
+
 func TestCappedCasesOfABatchAreOrderedByTheirDroop(t *testing.T) {
 	b := fakeGPU(t, m{}, `{}`)
 	watts := []int{700, 100, 500, 900, 420}
@@ -201,6 +259,9 @@ func TestCappedCasesOfABatchAreOrderedByTheirDroop(t *testing.T) {
 	for i, w := range watts {
 		row := answers[int64(i+1)].Rows[0]
 		mhz := 1980 * math.Min(1, math.Pow(300/float64(w), 0.4))
+		if mhz < 0.84*1980 {
+			mhz *= 0.97 // alone, the case would lower the clock further
+		}
 		if got := latencyOf(row); math.Abs(got/(0.1*1980/mhz)-1) > 0.01 {
 			t.Errorf("%d W: %v ms, want %v", w, got, 0.1*1980/mhz)
 		}
@@ -208,24 +269,23 @@ func TestCappedCasesOfABatchAreOrderedByTheirDroop(t *testing.T) {
 			t.Errorf("%d W: among the capped ones: %v", w, held)
 		}
 	}
-	last := math.Inf(1)
-	passes := 0
+	last, visits := 0.0, 0
 	for _, v := range b.visits {
 		if !v.Hot || v.Discarded {
 			continue
 		}
 		if v.Blocks[0].ReadyMHz != 0 {
-			t.Errorf("visit %d of a batch waited until the device was ready, so that it rested", passes)
+			t.Errorf("visit %d of a batch waited until the device was ready, so that it rested", visits)
 		}
 		mhz := v.Blocks[0].ClockMHz
-		if passes < 4 && mhz < last-1 && passes > 0 {
-			t.Errorf("visit %d of the first pass is at %v MHz, behind %v: the hungriest come first", passes, mhz, last)
+		if mhz < last-1 {
+			t.Errorf("visit %d is at %v MHz, behind %v: the hungriest come first", visits, mhz, last)
 		}
 		last = mhz
-		passes++
+		visits++
 	}
-	if passes != 8 {
-		t.Errorf("%d visits of four capped cases", passes)
+	if visits != 4 {
+		t.Errorf("%d visits of four capped cases", visits)
 	}
 }
 

@@ -169,9 +169,18 @@ type Case struct {
 	Op     string          `json:"op"`
 	Params json.RawMessage `json:"params"`          // one JSON object, keys in grid order
 	Sweep  json.RawMessage `json:"sweep,omitempty"` // array of objects: points inside the case
+	// Example is the case of this kind for which a worker compiles first; nil if there is none.
+	Example *Example `json:"example,omitempty"`
 	// Attempt is the number of this attempt, from 1. Losing a worker that was not executing the
 	// case does not count.
 	Attempt int `json:"attempt,omitempty"`
+}
+
+// Example is a case that stands for others.
+type Example struct {
+	ID     string          `json:"id"`
+	Params json.RawMessage `json:"params"`
+	Sweep  json.RawMessage `json:"sweep,omitempty"`
 }
 
 // Start reports that the worker begins a case, which starts its deadline. A case with several

@@ -24,6 +24,7 @@ type source struct {
 
 	repeatsShown bool // a warning about repeated rows was shown
 	samples      map[string]*slotSample
+	examples     []int32 // the case that stands for the kind of each case
 }
 
 var _ worker.CaseSource = (*source)(nil)
@@ -82,7 +83,8 @@ func (s *source) Next() *worker.Task {
 	no := s.schedule.Next()
 	a := &attempt{task: no, units: s.job.openUnits(no), tries: map[string]int{}}
 	cases := s.job.cases
-	c := worker.Case{ID: cases.ID(no), Op: s.run.planned.op(), Params: cases.ParamsJSON(no), Sweep: s.sweep(a), Attempt: 1}
+	c := worker.Case{ID: cases.ID(no), Op: s.run.planned.op(), Params: cases.ParamsJSON(no), Sweep: s.sweep(a),
+		Example: s.example(no), Attempt: 1}
 	return &worker.Task{Deadline: s.schedule.Deadlines.Next(), Data: a, Case: c}
 }
 

@@ -38,6 +38,7 @@ A module imports from those above it in this list:
     child        child processes of collectors
     workdir      the folder that collectors work in
     ranks        ops of collectors that are a process for each GPU
+    tuning       the case that torch compiles for first
     host         one worker
     loop         the conversation with the engine
 """

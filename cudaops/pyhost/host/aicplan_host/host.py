@@ -38,6 +38,7 @@ from .ranks import RanksOp
 from .reads import reads_of
 from .source import find_ops
 from .spool import Sink
+from .tuning import Tuning
 from .workdir import SITE, archive, own_folder, own_temporary, remove_workdir
 
 _FATAL = re.compile(
@@ -114,6 +115,7 @@ class Host:
         self._torch(env, hello)
         self.bench = Bench(self.torch_device, self.init.get("measure"), self.channel.log, self.offers)
         self.defaults = TorchDefaults()
+        self.tuning = Tuning(self.bench, self.channel.log)
         self.offers.uuid = hello["device_uuid"]
         if self.in_batches:
             self.offers.begin, self.offers.trim = self._begin, self._trim
@@ -391,7 +393,7 @@ class Host:
             self.load(op)
             if self.imports.grown(op.name):
                 self.report(op)
-            rows = op.run(case)
+            rows = self.tuning.run(op, case, lambda: self._seed(case)) if self.in_batches else op.run(case)
             if isinstance(op, CollectorOp):
                 rows, restart = rows
             if self.imports.grown(op.name):

@@ -44,6 +44,7 @@ class Bench:
         self.case_id = ""
         self.attachments = Attachments("")
         self.evict = False  # every case is measured with evict=True
+        self.stopped = None  # raised after one execution, for what is run to compile
         self.deferral = None  # of the call at work, if it goes on without its latencies
         self.kernels = False  # rows name the kernels that run
         self.verify = False  # op functions check their result against a reference
@@ -128,6 +129,10 @@ class Bench:
         reference = settings["protocol"] == "reference"
         sets = list(operands) if operands is not None else None
         call = fn if not sets else _Rotating(fn, sets)
+        if self.stopped is not None:
+            call()
+            self.torch.cuda.synchronize()
+            raise self.stopped
         if self.device.type == "cuda":
             seconds = max(settings["min_block_seconds"], GRAPH_SECONDS, settle * SETTLE_GRAPH)
             target = CudaTarget(self.cuda, call, len(sets) if sets else 1, settings["graph"], seconds, repeat if reference else 0)

@@ -1,0 +1,1 @@
+"""Compiles nothing, and reports that it begins to."""

@@ -1,0 +1,51 @@
+package collect
+
+import (
+	"strings"
+	"testing"
+
+	"aicplan/stages/collect/rows"
+)
+
+// TestExampleIsTheMiddleCaseOfItsKind: the example does not depend on the order of cases, has a kernel, and exists for
+// each kind.
+func TestExampleIsTheMiddleCaseOfItsKind(t *testing.T) {
+	t.Parallel()
+	const kinds = `
+op = "gemm"
+axis "gemm_dtype" { values = ["float32", "int8", "fp8"] }
+axis "m" { values = [%s] }
+axis "n" { values = [8, 16, 64] }
+axis "k" { values = [8] }
+`
+	for _, m := range []string{"1, 2, 40, 7000, 100000", "100000, 2, 7000, 1, 40"} {
+		b := newBench(t, strings.Replace(kinds, "%s", m, 1))
+		_, p := b.prepare("")
+		cases := p.Private.(*Measurement).Cases
+		j, err := newJob(cases, rows.SchemaOf(nil, "", true), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		params := func(task int) string { return string(cases.ParamsJSON(task)) }
+		for task := range j.tasks {
+			switch p := params(task); {
+			case strings.Contains(p, "int8"):
+				j.units[j.tasks[task].first].bar = &skip{"unsupported_config", "none of this kind has a kernel"}
+			case strings.Contains(p, "fp8") && !strings.Contains(p, `"m":2,`):
+				j.units[j.tasks[task].first].bar = &skip{"unsupported_config", "only m of 2 has one"}
+			}
+		}
+		for task, at := range j.examples() {
+			got, want := params(int(at)), `{"gemm_dtype":"float32","m":40,"n":16,"k":8}`
+			switch p := params(task); {
+			case strings.Contains(p, "int8"):
+				want = p
+			case strings.Contains(p, "fp8"):
+				want = `{"gemm_dtype":"fp8","m":2,"n":16,"k":8}`
+			}
+			if got != want {
+				t.Errorf("the example of %s is %s, want %s", params(task), got, want)
+			}
+		}
+	}
+}
