@@ -108,7 +108,8 @@ func (c *compare) run(s *subject) finding {
 		return outlying(r) > v
 	})
 
-	out := finding{limit: strings.Join(asked, ", "), total: r.Common + r.B.Duplicates}
+	out := finding{limit: strings.Join(asked, ", "), total: r.Common + r.Added + r.B.Duplicates}
+	out.left.add(r.Added, address+" has no row of its key")
 	out.left.add(r.B.Duplicates, "it repeats a key, and only one row of each is compared")
 
 	for why, n := range r.UnusableWhy {

@@ -246,6 +246,11 @@ func TestCompare(t *testing.T) {
 	expect(t, only(t, run(t, measured(1, 2, 3, 9), check("outliers = 0.2"), ref)), "fail",
 		"off the median by a factor of 1.8 at most 0.2")
 	expect(t, only(t, run(t, measured(1000, 2000, 3000, 4000), check("median = 0.3"), ref)), "fail", "p50 1000.000")
+
+	// A row that the reference lacks is not judged.
+	expect(t, only(t, run(t, ds, check("median = 0.02"), measured(1, 2, 3))), "fail",
+		"1 of 4 could not be judged: import.old has no row of its key")
+	expect(t, only(t, run(t, ds, check("median = 0.02\nmin_judged = 0.75"), measured(1, 2, 3))), "pass", "over 3 common")
 }
 
 // A share of 99 % may hide all cases of the largest size.
