@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -43,9 +44,20 @@ func Schema(rec arrow.Record, t *catalog.Table, o SchemaOptions) []string {
 			continue
 		}
 		lacking := arr.NullN()
-		if name == "kernel_source" { // a text in a key may be empty
+		switch {
+		case name == "kernel_source": // a text in a key may be empty
 			if col, err := table.Strings(rec, name); err == nil {
 				lacking = table.Empty(col)
+			}
+
+		case want.Role == catalog.Key && want.Type.ID() == arrow.FLOAT64:
+			if col, err := table.Float64s(rec, name); err == nil {
+				lacking = 0
+				for i := range arr.Len() {
+					if v, ok := col.At(i); !ok || math.IsNaN(v) || math.IsInf(v, 0) {
+						lacking++
+					}
+				}
 			}
 		}
 		if lacking > 0 && slices.Contains(required, name) {

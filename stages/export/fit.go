@@ -51,8 +51,12 @@ func (sh shape) fit(rec arrow.Record, key []string) error {
 		case err != nil:
 			return err
 		case first >= 0:
-			return fmt.Errorf("%s is no measurement in some of %d rows (%s), for example in %s; check \"limits\" of a gate "+
-				"finds them before", m.Name, rec.NumRows(), why, table.Describe(rec, first, append(key, m.Name)))
+			hint := ""
+			if i == 0 {
+				hint = "; check \"limits\" of a gate finds them before"
+			}
+			return fmt.Errorf("%s is no measurement in some of %d rows (%s), for example in %s%s", m.Name, rec.NumRows(), why,
+				table.Describe(rec, first, append(key, m.Name)), hint)
 		}
 	}
 
