@@ -15,6 +15,31 @@ type splitter func(out []string, text string) []string
 // gpt2 is the pattern of the ByteLevel pre-tokenizer.
 const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
+// Parts of patterns that distinguish upper case.
+const (
+	upper     = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`
+	lower     = `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
+	short     = `(?i:'s|'t|'re|'ve|'m|'ll|'d)?`
+	casedRest = `| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+)
+
+// spaced are patterns whose matches contain no space after a character that is not whitespace. The value is true if a
+// piece begins at each such space. A text can be divided there and its parts can be encoded one by one.
+var spaced = map[string]bool{
+	gpt2:                               true,
+	modern + `\p{N}{1,3}` + modernRest: true, // Llama 3
+	modern + `\p{N}` + modernRest:      true, // Qwen
+	// GPT-OSS and Llama 4
+	upper + `*` + lower + `+` + short + `|` + upper + `+` + lower + `*` + short + `|\p{N}{1,3}` + casedRest: true,
+	// Mistral Nemo
+	upper + `*` + lower + `+|` + upper + `+` + lower + `*|\p{N}` + casedRest: true,
+	// DeepSeek, which has the two below as well
+	"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" +
+		" ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+": true,
+	`\p{N}{1,3}`:   false,
+	`[一-龥぀-ゟ゠-ヿ]+`: false,
+}
+
 // matchTimeout bounds the matching of a pattern from a tokenizer file, so that it cannot hang a run.
 const matchTimeout = 10 * time.Second
 
@@ -23,9 +48,19 @@ func (t *Tokenizer) setSplit(c *component) error {
 		return errors.New("there is no pre_tokenizer; byte-level BPE is known here")
 	}
 
+	local := true // the patterns are all in spaced
 	list := []component{*c}
 	if c.Type == "Sequence" {
 		list = c.PreTokenizers
+	}
+
+	use := func(text string) error {
+		s, err := pattern(text)
+		t.split = append(t.split, s)
+		begins, ok := spaced[text]
+		t.spaced = t.spaced || begins
+		local = local && ok
+		return err
 	}
 
 	bytes := false
@@ -35,11 +70,9 @@ func (t *Tokenizer) setSplit(c *component) error {
 			bytes = true
 			t.prefixSpace = t.prefixSpace || c.AddPrefixSpace == nil || *c.AddPrefixSpace
 			if c.UseRegex == nil || *c.UseRegex {
-				s, err := pattern(gpt2)
-				if err != nil {
+				if err := use(gpt2); err != nil {
 					return err
 				}
-				t.split = append(t.split, s)
 			}
 
 		case "Split":
@@ -50,11 +83,9 @@ func (t *Tokenizer) setSplit(c *component) error {
 			if text == "" {
 				text = regexp2.Escape(c.Pattern.String)
 			}
-			s, err := pattern(text)
-			if err != nil {
+			if err := use(text); err != nil {
 				return err
 			}
-			t.split = append(t.split, s)
 
 		case "Digits":
 			t.split = append(t.split, digits(c.Individual))
@@ -64,6 +95,7 @@ func (t *Tokenizer) setSplit(c *component) error {
 		}
 	}
 
+	t.spaced = t.spaced && local
 	if !bytes {
 		return errors.New("the pre_tokenizer has no ByteLevel; byte-level BPE is known here")
 	}

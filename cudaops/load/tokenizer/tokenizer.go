@@ -34,11 +34,11 @@ type Tokenizer struct {
 	normalize    func(string) string
 	split        []splitter
 	prefixSpace  bool
+	spaced       bool    // a piece begins at each space after another character
 	pieces       *pieces // nil for byte-level BPE
 
-	mu    sync.RWMutex
-	cache map[string][]int
-	words []string
+	parts, merged cache // ids of parts of a text between such spaces, and of pieces
+	words         []string
 }
 
 type pair struct{ a, b int }
@@ -170,7 +170,7 @@ func Parse(raw []byte) (*Tokenizer, error) {
 	}
 
 	t := &Tokenizer{vocab: m.Vocab, ignoreMerges: m.IgnoreMerges, merges: make(map[pair]rank, len(m.Merges)),
-		cache: map[string][]int{}, addedByID: map[int]string{}}
+		addedByID: map[int]string{}}
 	if err := t.setTokens(&f); err != nil {
 		return nil, err
 	}
@@ -349,62 +349,97 @@ func (t *Tokenizer) plain(out []int, text string, first bool) []int {
 		text = " " + text
 	}
 
-	parts := []string{text}
-	for _, s := range t.split {
-		next := make([]string, 0, len(text)/3+1) // most pieces are longer
-		for _, p := range parts {
-			next = s(next, p)
+	out = slices.Grow(out, len(text)/4+1)
+	for text != "" {
+		n := len(text)
+		if t.spaced {
+			n = partEnd(text)
 		}
-		parts = next
-	}
-
-	out = slices.Grow(out, len(parts))
-	for _, p := range parts {
-		out = append(out, t.piece(p)...)
+		out = append(out, t.parts.get(text[:n], t.encodePart)...)
+		text = text[n:]
 	}
 
 	return out
 }
 
-// Limits of the piece cache: number of entries and length of a cached piece in bytes.
-const (
-	maxCached      = 1 << 16
-	maxCachedPiece = 64
-)
+// partEnd returns the index of the first space after another ASCII character, or the length of the text.
+func partEnd(text string) int {
+	for i := 1; i < len(text); i++ {
+		n := strings.IndexByte(text[i:], ' ')
+		if n < 0 {
+			break
+		}
+		if i += n; text[i-1] > ' ' && text[i-1] < utf8.RuneSelf {
+			return i
+		}
+	}
+	return len(text)
+}
 
-// piece returns the ids of one piece. The caller must not change the slice.
-func (t *Tokenizer) piece(p string) []int {
-	if p == "" {
-		return nil
+// encodePart returns the ids of a part of a text.
+func (t *Tokenizer) encodePart(text string) []int {
+	pieces := []string{text}
+	for _, s := range t.split {
+		next := make([]string, 0, len(text)/3+1) // most pieces are longer
+		for _, p := range pieces {
+			next = s(next, p)
+		}
+		pieces = next
 	}
 
-	t.mu.RLock()
-	ids, ok := t.cache[p]
-	t.mu.RUnlock()
+	out := make([]int, 0, len(pieces))
+	for _, p := range pieces {
+		out = append(out, t.piece(p)...)
+	}
+	return out
+}
+
+// piece returns the ids of one piece. The caller must not change the slice.
+func (t *Tokenizer) piece(p string) []int { return t.merged.get(p, t.encodePiece) }
+
+// encodePiece returns the ids of one piece.
+func (t *Tokenizer) encodePiece(p string) []int {
+	if t.pieces == nil {
+		p = toAlphabet(p)
+	}
+	if id, ok := t.vocab[p]; ok && t.ignoreMerges {
+		return []int{id}
+	}
+	return t.merge(p)
+}
+
+// A cache keeps the ids of texts. It is safe for concurrent use.
+type cache struct {
+	mu  sync.RWMutex
+	ids map[string][]int
+}
+
+// Limits of a cache: number of entries and length of a text in bytes.
+const (
+	maxCached     = 1 << 16
+	maxCachedText = 64
+)
+
+// get returns the ids of a text. The caller must not change the slice.
+func (c *cache) get(text string, encode func(string) []int) []int {
+	if len(text) > maxCachedText {
+		return encode(text)
+	}
+
+	c.mu.RLock()
+	ids, ok := c.ids[text]
+	c.mu.RUnlock()
 	if ok {
 		return ids
 	}
 
-	text := p
-	if t.pieces == nil {
-		text = toAlphabet(p)
+	ids = encode(text)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ids == nil || len(c.ids) >= maxCached {
+		c.ids = map[string][]int{}
 	}
-
-	if id, ok := t.vocab[text]; ok && t.ignoreMerges {
-		ids = []int{id}
-	} else {
-		ids = t.merge(text)
-	}
-
-	if len(p) <= maxCachedPiece {
-		t.mu.Lock()
-		if len(t.cache) >= maxCached {
-			clear(t.cache)
-		}
-		t.cache[strings.Clone(p)] = ids
-		t.mu.Unlock()
-	}
-
+	c.ids[strings.Clone(text)] = ids
 	return ids
 }
 

@@ -132,9 +132,10 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// FuzzScan compares the scanners with the regular expressions that they replace.
+// FuzzScan compares the scanners with the regular expressions that they replace, and pieces of parts of a text with
+// those of the whole text.
 func FuzzScan(f *testing.F) {
-	for _, s := range []string{"it's  12345 x\r\n\r\n y ", "a'LL b\u00a0c \u2003d", " 'S", "\t\ta", "I'd we're 'RE  7 9\n x \n\n", "!?\n\n x",
+	for _, s := range []string{"it's  12345 x\r\n\r\n y ", "a'LL b\u00a0c \u2003d", " 'S", "\t\ta", "I'd we're 'RE  7 9\n x \n\n", "HTTPServer  12345 Ab.c 一丁 ̇x /\r\n/ !!", "!?\n\n x",
 		"\u00e9\u0301\u0661\u0662\u0663\u0664", "'\u017f"} {
 		f.Add(s)
 	}
@@ -142,6 +143,30 @@ func FuzzScan(f *testing.F) {
 		if text != strings.ToValidUTF8(text, "") {
 			return
 		}
+		for pattern, begins := range spaced {
+			split, err := compiled(pattern)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if whole := split; !begins {
+				split = func(out []string, s string) []string {
+					for _, p := range whole(nil, s) {
+						out = scanner(nextGPT2)(out, p)
+					}
+					return out
+				}
+			}
+
+			var parts []string
+			for rest := text; rest != ""; {
+				n := partEnd(rest)
+				parts, rest = split(parts, rest[:n]), rest[n:]
+			}
+			if whole := split(nil, text); !slices.Equal(parts, whole) {
+				t.Errorf("%q in parts: %q, as a whole: %q", text, parts, whole)
+			}
+		}
+
 		for pattern, next := range known {
 			slow, err := compiled(pattern)
 			if err != nil {
