@@ -10,26 +10,26 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// examples finds a case for each kind of cases, in tasks by task. Cases with equal texts and flags are one kind. Its
-// example is the case whose numbers are nearest to the middle of their columns, and that has a kernel.
+// examples finds a case for each kind of cases, in tasks by task. Cases with equal texts, flags, zeros and ones are one
+// kind. Its example is the case whose other numbers are nearest to the middle of their columns, and that has a kernel.
 //
 // Frameworks have torch compile code for any shape, and it is tuned to the first shape that a process meets: by
-// factors of up to eight for vLLM's quantization to fp8. So every worker compiles for the example.
+// factors of up to eight for vLLM's quantization to fp8. Sizes of 0 and 1 have code of their own. So every worker
+// compiles for the example.
 func (j *job) examples() (tasks []int32) {
 	n := len(j.tasks)
 	far := make([]float64, n) // sum over the columns of the distance from the middle, as a share
 	kinds := make([][]byte, n)
 	for col := range j.cases.Columns() {
-		value := map[int]float64{} // by code, of numbers
+		value := map[int]float64{} // by code; NaN for what makes a kind
 		for i := range n {
 			code := j.cases.Code(i, col)
 			if _, known := value[code]; known {
 				continue
 			}
-			if number, ok := j.cases.Plain(i, col).(json.Number); ok {
+			value[code] = math.NaN()
+			if number, ok := j.cases.Plain(i, col).(json.Number); ok && number != "0" && number != "1" {
 				value[code], _ = number.Float64()
-			} else {
-				value[code] = math.NaN()
 			}
 		}
 		codes := make([]int, 0, len(value))
@@ -41,7 +41,8 @@ func (j *job) examples() (tasks []int32) {
 		slices.SortFunc(codes, func(a, b int) int { return cmp.Compare(value[a], value[b]) })
 		place := make(map[int]float64, len(codes))
 		for at, code := range codes {
-			place[code] = math.Abs(float64(2*at-len(codes)+1)) / float64(len(codes))
+			// Of two places in the middle, the lower one is nearer.
+			place[code] = math.Abs(float64(2*at-len(codes))+1.25) / float64(len(codes))
 		}
 		for i := range n {
 			code := j.cases.Code(i, col)
