@@ -39,12 +39,13 @@ runtime "vllm" {
 }
 
 runtime "remote" {
-  kind        = "endpoint"
-  framework   = "VLLM"
-  url         = "https://models.example.com"
-  model       = "Qwen/Qwen3-0.6B"
-  api_key_env = "MODEL_KEY"
-  labels      = ["experiment_id"]
+  kind           = "endpoint"
+  framework      = "VLLM"
+  url            = "https://models.example.com/openai/deployments/qwen/completions?api-version=2024-10-21"
+  model          = "Qwen/Qwen3-0.6B"
+  api_key_env    = "MODEL_KEY"
+  api_key_header = "api-key"
+  labels         = ["experiment_id"]
 }
 
 grid "load" {
