@@ -43,6 +43,8 @@ type metricBody struct {
 	Better string `hcl:"better,optional"`
 	// Nullable accepts rows without a value.
 	Nullable bool `hcl:"nullable,optional"`
+	// Zero accepts 0 as a value. Without it, a case fails if the first metric is 0, and exports refuse it.
+	Zero bool `hcl:"zero,optional"`
 	// Description is text for readers.
 	Description string `hcl:"description,optional"`
 }
@@ -67,7 +69,7 @@ func (l *loader) declareTable(b *hclsyntax.Block) hcl.Diagnostics {
 	for _, m := range body.Metrics {
 		d.Metrics = append(d.Metrics, m.Name)
 		d.Columns = append(d.Columns, catalog.Field{Name: m.Name, Type: "float64", Unit: m.Unit, Doc: m.Description,
-			Better: m.Better, Nullable: m.Nullable})
+			Better: m.Better, Nullable: m.Nullable, Zero: m.Zero})
 	}
 
 	all := append(l.declared[:len(l.declared):len(l.declared)], d)

@@ -93,7 +93,7 @@ type Table struct {
 	// Lanes are the kernels whose rows readers keep apart from those of other kernels: a
 	// part of the kernel name, or "*" for every kernel.
 	Lanes string
-	// ZeroLegal is true when a latency of zero is data, not a fault.
+	// ZeroLegal is true when zero is a value of the first metric, not a fault.
 	ZeroLegal bool `json:"zero_legal"`
 	// Repeats is what readers do with rows that repeat a key.
 	Repeats Repeats

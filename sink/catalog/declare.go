@@ -34,6 +34,8 @@ type Field struct {
 	Better string `json:"better,omitempty"` // of a metric: lower, which is the default, or higher
 	// Nullable is true for metrics that a row may lack.
 	Nullable bool `json:"nullable,omitempty"`
+	// Zero is true for metrics that may be zero.
+	Zero bool `json:"zero,omitempty"`
 }
 
 // SchemaFile returns the name of the file that describes a declared table.
@@ -90,6 +92,7 @@ func (d *Declaration) Table() (*Table, error) {
 	}
 	// The first metric is the one that rows are compared by.
 	slices.SortStableFunc(t.columns, func(a, b Column) int { return cmp.Compare(d.rank(a), d.rank(b)) })
+	t.ZeroLegal = t.Schema().Primary().Zero
 	return t, nil
 }
 
@@ -98,7 +101,8 @@ func (d *Declaration) rank(c Column) int { return slices.Index(d.Metrics, c.Name
 
 func (d *Declaration) column(f Field) (Column, error) {
 	typ, ok := fieldTypes[f.Type]
-	c := Column{Name: f.Name, Type: Type{typ}, Unit: f.Unit, Doc: f.Doc, Role: Info, Lacking: f.Nullable}
+	c := Column{Name: f.Name, Type: Type{typ}, Unit: f.Unit, Doc: f.Doc, Role: Info, Lacking: f.Nullable,
+		Zero: f.Zero}
 	inKey, measured := slices.Contains(d.Key, f.Name), slices.Contains(d.Metrics, f.Name)
 	switch {
 	case !columnName.MatchString(f.Name):
@@ -111,8 +115,8 @@ func (d *Declaration) column(f Field) (Column, error) {
 		return c, fmt.Errorf("the metric %s.%s is %s: metrics are float64", d.Name, f.Name, f.Type)
 	case f.Better != "" && f.Better != "lower" && f.Better != "higher":
 		return c, fmt.Errorf("better = %q of %s.%s: use lower or higher", f.Better, d.Name, f.Name)
-	case (f.Better != "" || f.Nullable) && !measured:
-		return c, fmt.Errorf("%s.%s is not a metric: only metrics have better or nullable", d.Name, f.Name)
+	case (f.Better != "" || f.Nullable || f.Zero) && !measured:
+		return c, fmt.Errorf("%s.%s is not a metric: only metrics have better, nullable or zero", d.Name, f.Name)
 	case f.Nullable && f.Name == d.Metrics[0]:
 		return c, fmt.Errorf("%s.%s is the first metric: rows are compared by it, so that every row needs it", d.Name, f.Name)
 	}

@@ -110,6 +110,7 @@ func TestDeclarationErrors(t *testing.T) {
 		"device twice, or it is one":        func(d *Declaration) { d.Columns[4].Name = "device" },
 		`better = "more"`:                   func(d *Declaration) { d.Columns[1].Better = "more" },
 		"kv_layout is not a metric":         func(d *Declaration) { d.Columns[2].Nullable = true },
+		"only metrics have better":          func(d *Declaration) { d.Columns[2].Zero = true },
 		"latency is the first metric":       func(d *Declaration) { d.Columns[3].Nullable = true },
 		"op gemm of ring_attention_perf has the table gemm_perf": func(d *Declaration) { d.Ops = []string{"gemm"} },
 	} {

@@ -18,6 +18,7 @@ func (t *Table) Schema() *Schema {
 	s := &Schema{}
 	for _, c := range t.columns {
 		if c.Role == Metric {
+			c.Zero = c.Zero || t.ZeroLegal && len(s.Metrics) == 0
 			s.Metrics = append(s.Metrics, c)
 		}
 	}

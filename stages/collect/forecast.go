@@ -48,7 +48,7 @@ func (c *Config) Forecast(_ hcl.Range, in stage.Forecasts) (*stage.Forecast, hcl
 
 	add(g.Columns...)
 	add(rows.Stages...)
-	for _, field := range c.schema(g.Info.Perf) {
+	for _, field := range c.schema(g.Info.Perf, g.Info.Op) {
 		add(field.Name)
 	}
 

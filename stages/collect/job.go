@@ -75,7 +75,7 @@ func (u *unit) is(class string) bool { return u.state == skipped && u.why.class 
 
 // newJob creates the job of a plan or a run.
 func (c *Config) newJob(m *Measurement, opts stage.Options) (*job, error) {
-	j, err := newJob(m.Cases, c.schema(m.info.Perf), c.limits.GroupBy)
+	j, err := newJob(m.Cases, c.schema(m.info.Perf, m.info.Op), c.limits.GroupBy)
 	if err == nil {
 		err = j.excludeUnsupported(c.unsupported)
 	}

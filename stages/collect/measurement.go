@@ -39,7 +39,7 @@ func (m *Measurement) op() string { return m.config.opName(m.Cases.Spec().Op) }
 // Schema returns the metrics among them.
 func (m *Measurement) Columns() []string {
 	var out []string
-	for _, f := range m.config.schema(m.Cases.Spec().Perf) {
+	for _, f := range m.config.schema(m.Cases.Spec().Perf, m.Cases.Spec().Op) {
 		out = append(out, f.Name)
 	}
 	return out
@@ -111,6 +111,16 @@ func (c *Config) perfTable(ofGrid string) string {
 }
 
 // schema returns the columns that the rows of a grid may have.
-func (c *Config) schema(ofGrid string) rows.Schema {
-	return rows.SchemaOf(c.tables, c.perfTable(ofGrid), len(c.about().Measure) > 0)
+func (c *Config) schema(ofGrid, op string) rows.Schema {
+	perf := c.perfTable(ofGrid)
+	s := rows.SchemaOf(c.tables, perf, len(c.about().Measure) > 0)
+	if o, ok := catalog.LookupOp(op); ok && perf == "" {
+		// The rows may belong to the table of the op, although the grid does not name it.
+		if t, ok := catalog.Lookup(o.Table); ok && t.ZeroLegal {
+			for i := range s {
+				s[i].Positive = false
+			}
+		}
+	}
+	return s
 }

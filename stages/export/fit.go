@@ -36,9 +36,9 @@ func (sh shape) fit(rec arrow.Record, key []string) error {
 		}
 	}
 
-	schema, zero := catalog.SchemaOf(""), false
+	schema := catalog.SchemaOf("")
 	if sh.table != nil {
-		schema, zero = sh.table.Schema(), sh.table.ZeroLegal
+		schema = sh.table.Schema()
 	}
 
 	for i, m := range schema.Metrics {
@@ -46,7 +46,7 @@ func (sh shape) fit(rec arrow.Record, key []string) error {
 			continue
 		}
 
-		why, first, err := rules.Metric(rec, m.Name, i == 0, zero || m.Lacking || m.Zero)
+		why, first, err := rules.Metric(rec, m.Name, i == 0, m.Lacking || m.Zero)
 		switch {
 		case err != nil:
 			return err

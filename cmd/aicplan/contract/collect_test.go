@@ -119,6 +119,93 @@ func newFaults(t *testing.T) *folder {
 	return f
 }
 
+const zeroOp = `
+def span(value, bench):
+    return {"latency": float(value), "kernel_source": "none"}
+
+
+def compute_scale(m, k, quant_dtype, bench):
+    return {"latency": 0.0 if m == 1 else 0.5, "kernel_source": "none"}
+`
+
+const zeroPlan = `
+variable "values" { type = list(string) }
+table "span_perf" {
+  family = "span"
+  ops    = ["span"]
+  key    = ["value"]
+  column "value" { type = "string" }
+  metric "latency" {
+    unit = "ms"
+    %s
+  }
+}
+runtime "py" {
+  kind      = "python"
+  framework = "vllm"
+  path      = ["ops.py"]
+}
+grid "span" {
+  op = "span"
+  axis "value" { values = var.values }
+}
+collect "span" {
+  grid    = grid.span
+  runtime = runtime.py
+}
+grid "scale" {
+  op = "compute_scale"
+  axis "m" { values = [1, 2] }
+  axis "k" { values = [16] }
+  axis "quant_dtype" { values = ["fp8"] }
+}
+collect "scale" {
+  grid    = grid.scale
+  runtime = runtime.py
+}
+export "span" {
+  input   = collect.span
+  layout  = "families"
+  system  = "h200_sxm"
+  backend = "vllm"
+  version = "0.24.0"
+}
+`
+
+// TestZeroIsNoLatency checks that a case fails if its latency is zero or negative, unless zero is a value of the table.
+func TestZeroIsNoLatency(t *testing.T) {
+	t.Parallel()
+	const values = `values=["1", "0", "-0.0", "1e-999", "-1"]`
+	plan := func(zero string) *folder {
+		f := newSteps(t)
+		f.write("ops.py", zeroOp)
+		f.write("plan.hcl", fmt.Sprintf(zeroPlan, zero))
+		return f
+	}
+
+	f := plan("")
+	a := f.apply(3, "--var", values, "plan.hcl")
+	expectEqual(t, "counts", a.stages["collect.span"].Counts, counts{Planned: 5, Measured: 1, Failed: 4, Rows: 1})
+	for _, row := range rows(t, f.expect(0, "show", "--json", "--ledger", "collect.span").stdout) {
+		message, _ := row["message"].(string)
+		if row["class"] != "collector_bug" || !strings.Contains(message, "correct the op's timer") ||
+			strings.Contains(message, "zero = true") == strings.Contains(message, "negative") {
+			t.Errorf("%v: %v", row["class"], message)
+		}
+	}
+
+	// Zero is a value of the catalog's table for compute_scale.
+	expectEqual(t, "counts", a.stages["collect.scale"].Counts, counts{Planned: 2, Measured: 2, Rows: 2})
+
+	f = plan("zero = true")
+	a = f.apply(3, "--var", values, "plan.hcl")
+	expectEqual(t, "counts", a.stages["collect.span"].Counts, counts{Planned: 5, Measured: 4, Failed: 1, Rows: 4})
+	if schema := f.read("out/data/h200_sxm/span/vllm/0.24.0/span_perf.schema.json"); !strings.Contains(string(schema),
+		`"zero": true`) {
+		t.Errorf("the schema does not have zero: %s", schema)
+	}
+}
+
 // kinds is the flag for a list of the variable kinds.
 func kinds(names ...string) string {
 	quoted, err := json.Marshal(names)

@@ -77,8 +77,13 @@ func (c *Check) Row(row worker.Row, i int) *worker.Failure {
 			return Bug("row %d: %s is %#v", i, f.Name, v)
 
 		case f.Needed:
-			if x, _ := v.(json.Number).Float64(); x < 0 {
-				return Bug("row %d: the %s is negative (%v)", i, f.Name, v)
+			switch x, _ := v.(json.Number).Float64(); {
+			case x < 0:
+				return Bug("row %d: the %s is negative (%v); correct the op's timer, or raise an error if nothing was measured",
+					i, f.Name, v)
+			case x == 0 && f.Positive:
+				return Bug("row %d: the %s is zero (%v); correct the op's timer, or raise an error if nothing was "+
+					"measured; if 0 is a value of this metric, declare it with zero = true in a table block", i, f.Name, v)
 			}
 		}
 	}

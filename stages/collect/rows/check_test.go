@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"aicplan/cudaops/worker"
+	"aicplan/sink/catalog"
 )
 
 // TestCheckRejectsValuesThatNoTableHolds checks that a case fails if its values could not be stored unchanged or
@@ -40,6 +41,28 @@ func TestCheckRejectsValuesThatNoTableHolds(t *testing.T) {
 		true, nil} {
 		if f := check.Row(worker.Row{"latency": json.Number("1"), "x": v}, 0); f != nil {
 			t.Errorf("%v: %+v", v, f)
+		}
+	}
+}
+
+// TestFirstMetricIsPositive checks which tables have rows whose first metric is zero.
+func TestFirstMetricIsPositive(t *testing.T) {
+	t.Parallel()
+	for perf, want := range map[string]string{"": "the latency is zero", "gemm_perf": "the latency is zero",
+		"serving_perf": "the request_throughput is zero", "computescale_perf": "", "glm5_topk_module_perf": ""} {
+		check := Check{Schema: SchemaOf(nil, perf, true)}
+		metric := catalog.SchemaOf(perf).Primary().Name
+		for _, zero := range []json.Number{"0", "-0.0", "1e-999"} {
+			f := check.Row(worker.Row{metric: zero}, 0)
+			if (f == nil) != (want == "") || f != nil && !strings.Contains(f.Message, want) {
+				t.Errorf("%s: %s: %+v, want %q", perf, zero, f, want)
+			}
+		}
+		if f := check.Row(worker.Row{metric: json.Number("-1e-9")}, 0); f == nil || !strings.Contains(f.Message, "negative") {
+			t.Errorf("%s: a negative %s: %+v", perf, metric, f)
+		}
+		if f := check.Row(worker.Row{metric: json.Number("5e-324")}, 0); f != nil {
+			t.Errorf("%s: %+v", perf, f)
 		}
 	}
 }

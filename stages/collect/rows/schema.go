@@ -40,8 +40,9 @@ func (k Kind) holds(v any) bool {
 type Field struct {
 	Name string
 	Kind Kind
-	// Needed is set for metrics that every row must have.
-	Needed bool
+	// Needed is set for metrics that every row must have, and Positive for the first of them unless zero is one of its
+	// values.
+	Needed, Positive bool
 	// Rare columns are left out of a table if no row has a value.
 	Rare bool
 }
@@ -67,8 +68,8 @@ func SchemaOf(tables *catalog.Catalog, perf string, timed bool) Schema {
 		s = append(s, beforeMetrics...)
 	}
 
-	for _, m := range tables.SchemaOf(perf).Metrics {
-		s = append(s, Field{Name: m.Name, Needed: !m.Lacking})
+	for i, m := range tables.SchemaOf(perf).Metrics {
+		s = append(s, Field{Name: m.Name, Needed: !m.Lacking, Positive: i == 0 && !m.Zero})
 	}
 
 	if timed {
