@@ -30,8 +30,8 @@ type mockServerCmd struct {
 // Help implements kong.HelpProvider.
 func (c *mockServerCmd) Help() string {
 	return `An OpenAI-compatible server for trying load: exact delays and the faults of real servers. It answers
-/v1/chat/completions, /v1/completions, /v1/models, /health, /tokenize and, with --truth, /truth; with --profile-dir,
-/start_profile and /stop_profile.
+chat/completions, completions, responses, embeddings and rerank below any path, /v1/models, /health and, with --truth,
+/truth; with --profile-dir, /start_profile and /stop_profile.
 
 Faults: status, error_event, cut, eof, reset, no_done, bad_json, empty, no_tokens, html, hang, slow_head, short,
 wrong_usage, bad_chunk.

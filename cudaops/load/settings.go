@@ -376,9 +376,8 @@ func (s *Settings) Settle() error {
 	for name := range s.Headers {
 		if secretHeader(name) || strings.EqualFold(name, s.APIKeyHeader) {
 			return fmt.Errorf(
-				"the header %s carries a secret, and a plan is read by others; use api_key, api_key_env or api_key_file",
-				name,
-			)
+				"the header %s carries a secret, and a plan is read by others; use api_key, api_key_env or api_key_file, and "+
+					"api_key_header if the header is not Authorization", name)
 		}
 		if strings.ContainsAny(name+s.Headers[name], "\r\n") || name == "" {
 			return fmt.Errorf("the header %q has a line end or no name", name)
