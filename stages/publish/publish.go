@@ -3,7 +3,9 @@ package publish
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -144,6 +146,11 @@ func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]
 				)
 			}
 
+			if err := unchanged(a); err != nil {
+				return nil, fmt.Errorf("%s wrote %w; apply the plan again, so that the gates judge what is published",
+					r.Address, err)
+			}
+
 			f := file{from: a.Path, to: c.place(rel)}
 			if other, dup := seen[f.to]; dup {
 				return nil, fmt.Errorf("%s and %s both wrote %s", other, r.Address, f.to)
@@ -165,6 +172,19 @@ func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]
 
 	slices.SortFunc(out, func(a, b file) int { return cmp.Compare(a.to, b.to) })
 	return out, nil
+}
+
+// unchanged returns an error if a file is not as its export wrote it.
+func unchanged(a stage.Artifact) error {
+	switch digest, err := fileutil.DigestFile(a.Path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s, which is not there any more", a.Path)
+	case err != nil:
+		return fileutil.Explain("read", a.Path, err)
+	case digest != a.Digest:
+		return fmt.Errorf("%s, which was changed since", a.Path)
+	}
+	return nil
 }
 
 // sidecars lists what the layout "families" puts next to its tables.

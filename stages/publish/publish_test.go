@@ -191,7 +191,7 @@ func TestAgain(t *testing.T) {
 		t.Errorf("again: %s", again.Message)
 	}
 
-	b.write(b.out, "h200/gemm_perf.txt", "framework,latency\nTRTLLM,0.6\n")
+	b.export("export.gemm", "h200/gemm_perf.txt", "framework,latency\nTRTLLM,0.6\n", 1)
 	second := b.must(b.config()).Values["commit"].AsString()
 	if git(t, b.repo, "rev-parse", "data/h200^") != first || git(t, b.repo, "rev-parse", "data/h200") != second {
 		t.Error("the second commit does not stand on the first")
