@@ -159,8 +159,12 @@ func withIdentity(rec arrow.Record, ds *stage.Dataset, sh shape) (arrow.Record, 
 				return nil, err
 			}
 
-			if empty := table.Empty(col); empty > 0 {
-				return nil, fmt.Errorf("%d of %d rows have no %s, and a perf file needs it for every row", empty, n, name)
+			lacking := col.Nulls()
+			if name == "kernel_source" { // a runtime may have no framework
+				lacking = table.Empty(col)
+			}
+			if lacking > 0 {
+				return nil, fmt.Errorf("%d of %d rows have no %s, and a perf file needs it for every row", lacking, n, name)
 			}
 
 			if name == "framework" && ds.Info.Runtime != "" {
