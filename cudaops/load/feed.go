@@ -57,7 +57,7 @@ type coming struct {
 	index, url, model int
 	keep              bool
 	preparing         sync.WaitGroup
-	prepared
+	session
 }
 
 // prepareTime is how long a phase waits for further conversations when the first ones are ready. While many senders
@@ -146,7 +146,7 @@ func (f *feed) prepare(c *coming) {
 }
 
 // next returns the next conversation, or nil if there are no more.
-func (f *feed) next() *prepared {
+func (f *feed) next() *session {
 	f.mu.Lock()
 	var c *coming
 	ready := len(f.ahead) > 0
@@ -169,7 +169,7 @@ func (f *feed) next() *prepared {
 	default:
 		f.prepare(c)
 	}
-	return &c.prepared
+	return &c.session
 }
 
 // stop ends the preparation.

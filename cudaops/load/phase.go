@@ -15,12 +15,8 @@ import (
 
 // A session is a conversation in progress.
 type session struct {
+	prepared
 	number  int
-	conv    *workload.Conversation
-	body    []byte // of the first turn
-	kept    bool   // the body is sent again
-	to      *target
-	model   string
 	turn    int
 	history []openai.Message
 	tokens  int    // of the history, if there is a tokenizer
@@ -226,13 +222,11 @@ func (p *phase) begin() *session {
 		return nil // running conversations continue
 	}
 
-	next := p.feed.next()
-	if next == nil {
-		return nil
+	ses := p.feed.next()
+	if ses != nil {
+		ses.number, ses.turns = int(n-1)*(len(p.r.generators)+1), len(ses.conv.Turns)
 	}
-	number := int(n-1) * (len(p.r.generators) + 1)
-	return &session{number: number, conv: next.conv, body: next.body, kept: next.kept, to: next.to, model: next.model,
-		turns: len(next.conv.Turns)}
+	return ses
 }
 
 // giveUp draws after how long the next request is cancelled. It returns a negative value for never.
