@@ -4,9 +4,10 @@
     cudaops/load/bench-serving.py BINARY [-o FILE] [-within SECONDS] [-quick]
 
 AIPERF names aiperf's program; without it, its figures are missing. CC names a C compiler (cc) for
-testdata/limit.c: a server and a client with one thread each, which show what the machine can do. Only
-Python's standard library is needed. The result is one table: figure, bound, measured, reached. Every client
-has the same tokenizer and prompt lengths. Rates are medians of interleaved rounds.
+testdata/limit.c: a server and a client with one thread each, which show what the machine can do. TOKENIZER
+names a tokenizer.json that is used instead of a small one. Only Python's standard library is needed. The
+result is one table: figure, bound, measured, reached. Every client has the same tokenizer and prompt lengths.
+Rates are medians of interleaved rounds.
 
     rate      requests/s against a server that responds at once, by the report of the client
     us        processor time per request: of the client's process with its start and its files
@@ -32,13 +33,13 @@ import time
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TOKENIZER = os.path.join(HERE, "tokenizer", "testdata", "llama3.json")
+TOKENIZER = os.environ.get("TOKENIZER") or os.path.join(HERE, "tokenizer", "testdata", "llama3.json")
 TOKENS = 20
 ROUNDS = 3
 STARTS = 5
 
 # Requests of one run by connections and tokens of a prompt.
-RATES = {(1, 100): 15000, (64, 100): 40000, (512, 100): 40000, (2048, 100): 40000, (64, 8000): 6000, (64, 32000): 2000}
+RATES = {(1, 100): 15000, (64, 100): 40000, (512, 100): 40000, (2048, 100): 40000, (64, 8000): 20000, (64, 32000): 6000}
 PEER_RATES = {(1, 100): 150, (64, 100): 1500, (512, 100): 2000, (2048, 100): 4096, (64, 8000): 640}
 
 # TTFT, time between tokens and spread of TTFT of the server, and the number of requests, by connections.
