@@ -57,7 +57,8 @@ func (j *job) examples() (tasks []int32) {
 	best := map[string]int32{}
 	for i := range n {
 		at, known := best[string(kinds[i])]
-		if j.units[j.tasks[i].first].bar == nil && (!known || far[i] < far[at]) {
+		t := &j.tasks[i]
+		if t.n > 0 && j.units[t.first].bar == nil && (!known || far[i] < far[at]) {
 			best[string(kinds[i])] = int32(i)
 		}
 	}

@@ -53,3 +53,27 @@ axis "k" { values = [8] }
 		}
 	}
 }
+
+// TestExampleHasPoints: a case whose sweep has no points cannot run, so it is not the example.
+func TestExampleHasPoints(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+op = "synthetic"
+axis "m" { values = [1, 2, 3] }
+sweep "points" {
+  axis "n" { values = [8, 16] }
+  filter "few" {
+    keep   = m < 2
+    reason = "too large"
+  }
+}
+`)
+	_, p := b.prepare("")
+	j, err := newJob(p.Private.(*Measurement).Cases, rows.SchemaOf(nil, "", true), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := j.examples(); got[0] != 0 {
+		t.Errorf("the example is case %d of %d, whose sweep has no points", got[0], len(got))
+	}
+}
