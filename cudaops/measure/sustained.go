@@ -158,13 +158,14 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 	var measured []*pending
 	began := s.Clock.Now() // when work began after a rest
 	for i, g := range groups {
-		if i > 0 && s.Clock.Now()-began+windowShift+s.passTime(g) <= windowHeat+s.Tuning.HotPass {
-			heat = windowShift
-		} else if i > 0 {
+		if i > 0 && s.Clock.Now()-began+windowShift+s.passTime(g) > windowHeat+s.Tuning.HotPass {
 			if err := s.Clock.Sleep(ctx, windowRest); err != nil {
 				return err
 			}
-			heat, began = windowHeat, s.Clock.Now()
+			began = s.Clock.Now()
+		}
+		if i > 0 {
+			heat = max(windowHeat-(s.Clock.Now()-began), windowShift) // all cases before may have failed
 		}
 		g, err := s.runGroup(ctx, g, length, heat, stop)
 		if err != nil {
@@ -183,15 +184,19 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 	return nil
 }
 
-// passTime is how long one pass over cases in windows takes.
+// passTime is how long the visits to cases in a window take: one to each, or all passes if an execution takes longer.
 func (s *Session) passTime(cases []*pending) (sum time.Duration) {
 	for _, o := range cases {
-		sum += max(windowVisit, seconds(s.guess(o)*float64(max(o.job.Target.Quantum(), 1))))
+		visit := seconds(s.guess(o) * float64(max(o.job.Target.Quantum(), 1)))
+		if visit > windowVisit {
+			visit *= time.Duration(max(s.Settings.Passes, 1))
+		}
+		sum += max(windowVisit, visit)
 	}
 	return sum
 }
 
-// windows divides the open cases into groups of like power whose passes take HotPass at most. An H200 reaches the
+// windows divides the open cases into groups of like power whose visits take HotPass at most. An H200 reaches the
 // clock of the power cap 0.2 s after work began. After 0.8 s, a second controller lowers the clock by up to
 // 15 % for 0.2 s. After 0.1 s of rest, the same happens again. The controllers act on the mean power, so hungry
 // cases would run too fast among others: loads in a group differ by loadRatio at most, and cases that are only

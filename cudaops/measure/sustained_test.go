@@ -361,7 +361,11 @@ func TestLearnedCasesRunInWindows(t *testing.T) {
 	for i := range alike {
 		alike[i].watts = 650
 	}
-	for _, cases := range [][]gpuCase{hungry(160), hungry(30), alike} {
+	long := hungry(60)
+	for i := range long {
+		long[i].latency = max(long[i].latency, 25e-3)
+	}
+	for _, cases := range [][]gpuCase{hungry(160), hungry(30), alike, long} {
 		runInWindows(t, cases)
 	}
 }
@@ -424,6 +428,43 @@ func runInWindows(t *testing.T, cases []gpuCase) {
 		if s := cases[tag.(int)].latency; n != 1 && s < 6e-3 || n == 1 && s > 9e-3 { // at full clock
 			t.Errorf("case %v of %v s was visited %d times", tag, cases[tag.(int)].latency, n)
 		}
+	}
+}
+
+// TestWindowBehindFailedCasesIsHeated: cases that fail do not heat the device for those of the next window.
+func TestWindowBehindFailedCasesIsHeated(t *testing.T) {
+	t.Parallel()
+	cases := make([]gpuCase, 8)
+	for i := range cases {
+		cases[i] = gpuCase{latency: 1e-3, watts: []float64{900, 650}[i/4], share: 1}
+	}
+	probed := map[any]bool{}
+	began, heated := time.Duration(-1), time.Duration(0)
+	sustained(t, cases, 1, func(o *outcome, targets []*measuretest.GPUTarget, jobs []*measure.Job) {
+		o.gpu.FastWatts = 400
+		o.session.Level = o.gpu.MaxMHz
+		o.session.Tuning.HotPass = hotPass
+		for i, j := range jobs {
+			j.Learn = true
+			targets[i].Fail = func(int) error {
+				if i < 4 && len(probed) == len(cases) {
+					return errors.New("gone")
+				}
+				return nil
+			}
+		}
+		o.session.Trace = func(v measure.Visit) {
+			probed[v.Job.Tag] = true
+			if v.Hot && began < 0 {
+				began = v.At
+			}
+			if v.Hot && !v.Discarded && heated == 0 {
+				heated = v.At - began
+			}
+		}
+	})
+	if heated < 190*time.Millisecond {
+		t.Errorf("the device works for %v before visits count", heated)
 	}
 }
 
