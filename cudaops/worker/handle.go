@@ -40,7 +40,7 @@ func (r *run) receive(s *slot, ev Event, now time.Time) {
 	case ev.Garbage != "":
 		r.broken(s, ev.Garbage, s.current())
 	case ev.Start != nil:
-		r.caseStarted(s, ev.Start.Seq, now)
+		r.caseStarted(s, ev.Start, now)
 	case ev.Rows != nil:
 		r.caseRows(s, ev.Rows)
 	case ev.Result != nil:
@@ -78,11 +78,15 @@ func (r *run) receive(s *slot, ev Event, now time.Time) {
 	}
 }
 
-func (r *run) caseStarted(s *slot, seq int64, now time.Time) {
-	f := s.find(seq)
+func (r *run) caseStarted(s *slot, m *Start, now time.Time) {
+	f := s.find(m.Seq)
 	if f == nil {
-		r.broken(s, fmt.Sprintf("a start of case %d, which it was not given", seq), r.blameFor(s, seq))
+		r.broken(s, fmt.Sprintf("a start of case %d, which it was not given", m.Seq), r.blameFor(s, m.Seq))
 		return
+	}
+
+	if m.Example != f.example {
+		f.example, f.rows = m.Example, nil // what came before is measured again
 	}
 
 	s.starts++
@@ -160,7 +164,7 @@ func (r *run) broken(s *slot, what string, blamed *flight) {
 func (r *run) done(s *slot, f *flight, o Outcome, now time.Time) {
 	o.Task, o.Slot, o.Started, o.Ended = f.task, s.Name, f.started, now
 	o.Hello, o.Fresh, o.Spool = &s.proc.Hello, s.ran == 0, s.Spec.Init.Spool
-	o.Code = s.code[f.task.Case.Op]
+	o.Code, o.Example = s.code[f.task.Case.Op], f.example
 	s.ran++
 	if o.Cause == CauseNone || o.Cause == CauseReported {
 		s.fails = 0

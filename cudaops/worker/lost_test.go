@@ -164,7 +164,14 @@ func oddWorker(mode string) bool {
 					about = "77"
 				}
 				fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"start\",\"seq\":%s}\n{\"type\":\"rows\",\"seq\":%s,\"rows\":[{\"latency\":1},{\"latency\":2}]}\n", seq, about)
+				if strings.Contains(line, `"id":"2"`) {
+					fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"start\",\"seq\":%s,\"example\":true}\n", about)
+				}
 				fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"rows\",\"seq\":%s,\"rows\":[{\"latency\":3}]}\n", about)
+				if strings.Contains(line, `"id":"3"`) {
+					fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"start\",\"seq\":%[1]s,\"example\":true}\n"+
+						"{\"type\":\"start\",\"seq\":%[1]s}\n", about)
+				}
 				os.Exit(7)
 			}
 		}
@@ -251,16 +258,25 @@ func TestByeDuringCaseFailsCase(t *testing.T) {
 }
 
 // TestRowsBeforeCrashAreKept checks that rows which a worker sent before a crash belong to its case, and that rows
-// which break the protocol are dropped.
+// which break the protocol are dropped. Those from before an example and of it do not.
 func TestRowsBeforeCrashAreKept(t *testing.T) {
-	src, err := runOdd(t, "tells", 2, false)
-	if err != nil || len(src.ends) != 2 {
+	src, err := runOdd(t, "tells", 4, false)
+	if err != nil || len(src.ends) != 4 {
 		t.Fatalf("%d ends, %v", len(src.ends), err)
 	}
 	for _, o := range src.ends {
 		want, cause := "[map[latency:1] map[latency:2] map[latency:3]]", worker.CauseDied
 		if o.Task.Case.ID == "1" {
 			want, cause = "[]", worker.CauseGarbage
+		}
+		if o.Task.Case.ID == "2" {
+			want = "[map[latency:3]]"
+		}
+		if o.Task.Case.ID == "3" {
+			want = "[]"
+		}
+		if o.Example != (o.Task.Case.ID == "2") {
+			t.Errorf("case %s: example %v", o.Task.Case.ID, o.Example)
 		}
 		if o.Cause != cause || fmt.Sprint(o.Rows) != want {
 			t.Errorf("case %s: cause %d, %+v, rows %v, want %s", o.Task.Case.ID, o.Cause, o.Failure, o.Rows, want)

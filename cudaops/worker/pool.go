@@ -94,6 +94,8 @@ type Outcome struct {
 	Slot        string
 	Hello       *Hello // of its worker
 	Code        *Code  // of the op, as the worker has reported it; nil if it has not
+	// Example is true if the example of the case has failed, and not the case.
+	Example bool
 	// Fresh is true if the worker had run no other case.
 	Fresh   bool
 	Started time.Time // of the last start; zero if it never started

@@ -188,6 +188,8 @@ type Example struct {
 type Start struct {
 	Type string `json:"type"`
 	Seq  int64  `json:"seq"`
+	// Example is set if the worker runs the example of the case now. It starts the case again afterwards.
+	Example bool `json:"example,omitempty"`
 }
 
 // Row is one measured row: metric and key columns by name. Values are JSON

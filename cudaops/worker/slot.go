@@ -24,6 +24,7 @@ type flight struct {
 	started time.Time // of the last start
 	startNo int       // order of starts; 0 if not started
 	rows    []Row     // received before its end
+	example bool      // its worker runs the example of the case
 }
 
 // slot is the state of a Slot.
