@@ -46,6 +46,27 @@ def compiled(us, bench, swallows=False):
     folder = os.path.basename(os.environ.get("TORCHINDUCTOR_CACHE_DIR", ""))
     return dict(got, kernel_source="tuned to %d us in %s" % (tuned[0], folder))
 
+def attaches(us, bench):
+    bench.attach("note.txt", "from %d us" % us)
+    return compiled(us, bench)
+
+def once_more(us, bench):
+    """Compiles in a visit."""
+    calls = []
+    def fn():
+        calls.append(1)
+        if len(calls) == 9:
+            callback_handler.run_start_callbacks(None)
+        torch.kernel(us * 1e-6)
+    return bench(fn, graph="off", kernel_source="fake")
+
+def fatal_below(us, bench, least=0):
+    def fn():
+        if not tuned:
+            callback_handler.run_start_callbacks(None)
+        torch.kernel(us * 1e-6, 100.0, "CUDA error: an illegal memory access was encountered" if us < least else "")
+    return bench(fn, kernel_source="fake")
+
 def plain(us, watts, bench, mb=1, graph="prefer", points=1, fail="", behind=""):
     memory = torch.Memory(mb << 20)
     if fail == "raise":
@@ -241,11 +262,130 @@ func TestCodeIsCompiledForTheExampleFirst(t *testing.T) {
 	}
 
 	b := fakeGPU(t, m{}, `{}`)
+	b.send(worker.Case{Type: worker.TypeCase, Seq: 1, ID: "example", Op: "compiled", Params: raw(t, m{}),
+		Sweep:   raw(t, []m{{"us": 10}}),
+		Example: &worker.Example{ID: "example", Params: raw(t, m{}), Sweep: raw(t, []m{{"us": 20}, {"us": 10}})}})
+	_, answers := b.ends(1)
+	if a := answers[1]; a.Failure != nil || a.Rows[0]["kernel_source"] != "tuned to 20 us in example_example" {
+		t.Errorf("the example without its first point: %+v", a)
+	}
+
+	b = fakeGPU(t, m{}, `{}`)
 	b.send(worker.Case{Type: worker.TypeCase, Seq: 1, ID: "case", Op: "compiled", Params: raw(t, m{"us": 10}),
 		Example: &worker.Example{ID: "broken", Params: raw(t, m{"unknown": 1})}})
-	_, answers := b.ends(1)
+	_, answers = b.ends(1)
 	if a := answers[1]; a.Failure != nil || a.Rows[0]["kernel_source"] != "tuned to 10 us in example_broken" {
 		t.Errorf("a case whose example cannot run: %+v", a)
+	}
+}
+
+// TestRunsForAnExampleLeaveNothingBehind: what a case has done before torch compiled, and its example, is undone.
+func TestRunsForAnExampleLeaveNothingBehind(t *testing.T) {
+	b := fakeGPU(t, m{}, `{}`)
+	example := &worker.Example{ID: "the-example", Params: raw(t, m{"us": 20})}
+	b.send(worker.Case{Type: worker.TypeCase, Seq: 1, ID: "case", Op: "attaches", Params: raw(t, m{"us": 10}), Example: example})
+	_, answers := b.ends(1)
+	a := answers[1]
+	if a.Failure != nil {
+		t.Fatalf("%s\n%s", a.Failure.Message, a.Failure.Traceback)
+	}
+	if len(a.Attachments) != 1 || string(a.Attachments[0].Data) != "from 10 us" {
+		t.Errorf("attachments %+v", a.Attachments)
+	}
+}
+
+// TestCodeIsCompiledInAVisit: the instrument gets its reply.
+func TestCodeIsCompiledInAVisit(t *testing.T) {
+	b := fakeGPU(t, m{}, `{}`)
+	b.send(worker.Case{Type: worker.TypeCase, Seq: 1, ID: "case", Op: "once_more", Params: raw(t, m{"us": 10}),
+		Example: &worker.Example{ID: "the-example", Params: raw(t, m{"us": 20})}})
+	_, answers := b.ends(1)
+	if a := answers[1]; a.Failure != nil || math.Abs(latencyOf(a.Rows[0])/0.01-1) > 1e-3 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestExampleLosesTheDevice: the engine learns that the example has failed and not the case.
+func TestExampleLosesTheDevice(t *testing.T) {
+	b := fakeGPU(t, m{}, `{}`)
+	b.send(worker.Case{Type: worker.TypeCase, Seq: 1, ID: "case", Op: "fatal_below", Params: raw(t, m{"us": 20, "least": 15}),
+		Example: &worker.Example{ID: "the-example", Params: raw(t, m{"us": 10, "least": 15})}})
+	var s worker.Start
+	for !s.Example {
+		b.next(worker.TypeStart, &s)
+	}
+	var end worker.Failure
+	if typ := b.next(worker.TypeStart+"|"+worker.TypeError, &end); typ != worker.TypeError || !end.Fatal {
+		t.Errorf("%s %+v follows the start of the example", typ, end)
+	}
+}
+
+// lateOps load and compile code at their first case.
+var lateOps = map[string]string{
+	"late": `
+def late(us, bench):
+    from torch._dynamo.callback import callback_handler
+    import os, torch
+    tuned = os.tuned = getattr(os, "tuned", [])
+    def fn():
+        if not tuned:
+            callback_handler.run_start_callbacks(None)
+            tuned.append(us)
+        torch.kernel(us * 1e-6)
+    return dict(bench(fn), kernel_source="tuned to %d us" % tuned[0])
+`,
+	"imports": `
+from torch._dynamo.callback import callback_handler
+callback_handler.run_start_callbacks(None)
+
+import os, torch
+
+def imports(us, bench):
+    folder = os.path.basename(os.environ["TORCHINDUCTOR_CACHE_DIR"])
+    return dict(bench(lambda: torch.kernel(us * 1e-6)), kernel_source=folder)
+`,
+	"outer": `
+import os, torch
+import torch._dynamo.callback
+
+def outer(us, bench):
+    bench(lambda: torch.kernel(us * 1e-6))
+    folder = os.path.basename(os.environ["TORCHINDUCTOR_CACHE_DIR"])
+    return dict(bench(lambda: torch.kernel(us * 1e-6)), kernel_source=folder)
+`,
+}
+
+// TestCodeIsCompiledInTheCallOfAnotherCase: a case whose module compiles at import neither fails nor stops the case in
+// whose call it begins, and that one finds its own folder of compiled code again. torch is followed even if an op is
+// the first one to import its compiler.
+func TestCodeIsCompiledInTheCallOfAnotherCase(t *testing.T) {
+	t.Setenv("TORCHINDUCTOR_CACHE_DIR", "/compiled")
+	dir, ops := t.TempDir(), m{}
+	for name, src := range lateOps {
+		path := filepath.Join(dir, name+".py")
+		if err := os.WriteFile(path, []byte(src), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		ops[name] = m{"file": path}
+	}
+	b := fakeWorker(t, m{}, `{}`, pyhost.Settings{Package: "torch"}, ops)
+	for i, op := range []string{"outer", "imports"} {
+		b.send(worker.Case{Type: worker.TypeCase, Seq: int64(i + 1), ID: op, Op: op, Params: raw(t, m{"us": 10}),
+			Example: &worker.Example{ID: "of-" + op, Params: raw(t, m{"us": 20})}})
+	}
+	_, answers := b.ends(2)
+	for i, op := range []string{"outer", "imports"} {
+		if a := answers[int64(i+1)]; a.Failure != nil || a.Rows[0]["kernel_source"] != "example_of-"+op {
+			t.Errorf("%s: %+v", op, a)
+		}
+	}
+
+	b = fakeWorker(t, m{}, `{}`, pyhost.Settings{Package: "torch"}, m{"late": ops["late"]})
+	b.send(worker.Case{Type: worker.TypeCase, Seq: 1, ID: "late", Op: "late", Params: raw(t, m{"us": 10}),
+		Example: &worker.Example{ID: "of-late", Params: raw(t, m{"us": 20})}})
+	_, answers = b.ends(1)
+	if a := answers[1]; a.Failure != nil || a.Rows[0]["kernel_source"] != "tuned to 20 us" {
+		t.Errorf("late: %+v", a)
 	}
 }
 

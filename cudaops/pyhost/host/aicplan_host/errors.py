@@ -28,6 +28,10 @@ class Restart(Exception):
     """Ends the process after the current case; the engine starts a fresh one."""
 
 
+class Stopped(BaseException):
+    """Ends a run whose rows are not wanted."""
+
+
 class Crowded(Exception):
     """Ends a case that ran out of memory beside others and is tried again. It needs more than
     short bytes of the device."""

@@ -115,7 +115,7 @@ class Host:
         self._torch(env, hello)
         self.bench = Bench(self.torch_device, self.init.get("measure"), self.channel.log, self.offers)
         self.defaults = TorchDefaults()
-        self.tuning = Tuning(self.bench, self.channel.log)
+        self.tuning = Tuning(self.bench, self.channel.log, self._anew, lambda err: self.failure(err, None).get("fatal"))
         self.offers.uuid = hello["device_uuid"]
         if self.in_batches:
             self.offers.begin, self.offers.trim = self._begin, self._trim
@@ -393,7 +393,7 @@ class Host:
             self.load(op)
             if self.imports.grown(op.name):
                 self.report(op)
-            rows = self.tuning.run(op, case, lambda: self._seed(case)) if self.in_batches else op.run(case)
+            rows = self.tuning.run(op, case) if self.in_batches else op.run(case)
             if isinstance(op, CollectorOp):
                 rows, restart = rows
             if self.imports.grown(op.name):
@@ -581,6 +581,14 @@ class Host:
             module = sys.modules.get(name)
             if module is not None:
                 functools.reduce(getattr, call.split("."), module)(seed)
+
+    def _anew(self, case, example):
+        """Begins a case again, or its example, which a failure is blamed on then."""
+        self.channel.send(type="start", seq=case["seq"], example=example)
+        self._seed(case)
+        self.bench.attachments.take()
+        if self.shim is not None:
+            self.shim._join.start()
 
     def failure(self, err, op):
         out = {

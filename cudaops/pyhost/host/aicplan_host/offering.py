@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 
-from .errors import TRANSIENT, HostError
+from .errors import TRANSIENT, HostError, Stopped
 
 EAGER = "a case runs without a graph"
 
@@ -176,7 +176,7 @@ class Offers:
         what, handle = command["what"], command.get("handle")
         try:
             answer = self._work(what, handle, command)
-        except Exception as err:
+        except (Exception, Stopped) as err:  # the instrument waits for a reply
             if handle in self._targets:
                 self.broken(self._targets[handle][1], err)
                 self._failures[handle] = err

@@ -44,6 +44,7 @@ class Bench:
         self.case_id = ""
         self.attachments = Attachments("")
         self.evict = False  # every case is measured with evict=True
+        self.prepares = lambda: None  # is called before a case is prepared
         self.stopped = None  # raised after one execution, for what is run to compile
         self.deferral = None  # of the call at work, if it goes on without its latencies
         self.kernels = False  # rows name the kernels that run
@@ -129,6 +130,7 @@ class Bench:
         reference = settings["protocol"] == "reference"
         sets = list(operands) if operands is not None else None
         call = fn if not sets else _Rotating(fn, sets)
+        self.prepares()
         if self.stopped is not None:
             call()
             self.torch.cuda.synchronize()
