@@ -11,7 +11,7 @@ import (
 )
 
 // examples finds a case for each kind of cases, in tasks by task. Cases with equal texts, flags, zeros and ones are one
-// kind. Its example is the case whose other numbers are nearest to the middle of their columns, and that has a kernel.
+// kind. Its example is the case whose other numbers are nearest to the middle of their columns, of those that can run.
 //
 // Frameworks have torch compile code for any shape, and it is tuned to the first shape that a process meets: by
 // factors of up to eight for vLLM's quantization to fp8. Sizes of 0 and 1 have code of their own. So every worker
@@ -82,6 +82,9 @@ func (s *source) example(task int) *worker.Example {
 		s.examples = s.job.examples()
 	}
 	at := int(s.examples[task])
+	if at < 0 {
+		return nil // it has killed a worker
+	}
 	t := s.job.tasks[at]
 	var points []int
 	for u := t.first; u < t.first+t.n; u++ {

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"aicplan/cudaops/worker"
+	"aicplan/engine/stage"
 	"aicplan/stages/collect/rows"
 )
 
@@ -75,5 +77,42 @@ sweep "points" {
 	}
 	if got := j.examples(); got[0] != 0 {
 		t.Errorf("the example is case %d of %d, whose sweep has no points", got[0], len(got))
+	}
+}
+
+// TestFailedExampleIsNotUsedAgain: the case whose worker died of its example is tried again without it, and other cases
+// of its kind run without it.
+func TestFailedExampleIsNotUsedAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, strings.Replace(plain, "[1,", "[11,", 1)) // 1 is a kind
+	c, p := b.prepare("")
+	m := p.Private.(*Measurement)
+	j, err := newJob(m.Cases, rows.SchemaOf(nil, "", true), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.runtime.Kind = "python"
+	r := &running{Config: c, job: j, planned: m, rc: &stage.RunContext{Events: &fakeRecorder{}, Stop: b.stop}}
+	s := newSource(r, j.todo(), nil, newKeeper(r))
+	task := s.Next()
+	if task.Case.Example == nil {
+		t.Fatal("no example")
+	}
+	died := &worker.Failure{Exception: "SIGSEGV", Message: "the worker died"}
+	s.end(worker.Outcome{Task: task, Cause: worker.CauseDied, Failure: died, Example: true}, nil)
+	again := s.Next()
+	if again.Case.ID != task.Case.ID || again.Case.Example != nil {
+		t.Errorf("case %s and not %s is next, with example %+v", again.Case.ID, task.Case.ID, again.Case.Example)
+	}
+	without := 0
+	for next := s.Next(); next != nil; next = s.Next() {
+		if e := next.Case.Example; e == nil {
+			without++
+		} else if e.ID == task.Case.Example.ID {
+			t.Errorf("case %s has the example that failed", next.Case.ID)
+		}
+	}
+	if without != 9 {
+		t.Errorf("%d cases without an example", without)
 	}
 }

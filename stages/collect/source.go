@@ -149,6 +149,15 @@ func (s *source) end(o worker.Outcome, files []stage.Attachment) {
 
 	class, oom := policy.Classify(s.run.rules, failure)
 	why := s.run.limits.Retry(class, oom, o.Cause, a.tries)
+	if o.Example && o.Task.Case.Example != nil { // the case has not failed, and others run without the example
+		at := s.examples[a.task]
+		for i := range s.examples {
+			if s.examples[i] == at {
+				s.examples[i] = -1
+			}
+		}
+		why = "its example failed"
+	}
 	switch {
 	case why == "":
 		s.fail(o, a, failure, class, got.faults, files)
@@ -163,7 +172,7 @@ func (s *source) retry(o worker.Outcome, a *attempt, why string, fresh bool) {
 	a.tries[why]++
 	again := *o.Task
 	again.Case.Attempt++
-	again.Case.Sweep = s.sweep(a)
+	again.Case.Sweep, again.Case.Example = s.sweep(a), s.example(a.task)
 	again.Fresh = fresh
 	s.retries = append(s.retries, &again)
 }
