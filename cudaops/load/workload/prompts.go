@@ -325,7 +325,8 @@ func (m *maker) part(stream uint64, n int) part {
 	case !m.v.exact:
 		for i := range 32 {
 			p.tokens = int32(len(m.c.Tokenizer.Encode(string(m.words(nil, p)))))
-			change := max((n-int(p.tokens))*int(p.n)/max(int(p.tokens), 1), 1-int(p.n))
+			change := (n - int(p.tokens)) * int(p.n) / max(int(p.tokens), 1)
+			change = min(max(change, 1-int(p.n)), 32*n-int(p.n)) // words may have no tokens
 			if change == 0 || i == 31 {
 				break
 			}
