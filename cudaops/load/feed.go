@@ -23,7 +23,7 @@ type prepared struct {
 // Limits of what is prepared ahead: bytes of request bodies, and number of conversations, or twice the number
 // of senders if that is more. At least minAhead conversations are prepared whatever their size.
 const (
-	maxAheadBytes = 64 << 20
+	maxAheadBytes = 128 << 20
 	maxAhead      = 4096
 	minAhead      = 16
 )
