@@ -89,10 +89,10 @@ type planFlags struct {
 }
 
 // notSaved returns an error if the path names a saved plan.
-func (f planFlags) notSaved() error {
+func (a *app) notSaved(f planFlags) error {
 	if plan.IsSaved(f.Path) {
-		return fmt.Errorf("%s is a saved plan, not the text of one: aicplan apply %s runs it, aicplan show %s prints it",
-			f.Path, textutil.ShellWord(f.Path), textutil.ShellWord(f.Path))
+		return fmt.Errorf("%s is a saved plan, not the text of one: %s runs it, %s prints it", f.Path,
+			a.command("apply", textutil.ShellWord(f.Path)), a.command("show", textutil.ShellWord(f.Path)))
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func (s selectFlags) options() plan.Options {
 
 // load reads a plan and prints its diagnostics. It returns an error if one of them is an error.
 func (a *app) load(f planFlags) (*config.Config, error) {
-	if err := f.notSaved(); err != nil {
+	if err := a.notSaved(f); err != nil {
 		return nil, err
 	}
 	cfg, diags := config.Load(a.loadOptions(f))

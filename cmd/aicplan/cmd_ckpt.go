@@ -120,7 +120,7 @@ func (c *ckptVerifyCmd) Run(a *app, store *checkpoint.Store) error {
 		}
 	} else {
 		for _, p := range rep.Problems {
-			fmt.Fprintf(a.stdout, "%s: %s; %s\n", p.Path, strings.TrimPrefix(p.Detail, p.Path+": "), p.Fix)
+			fmt.Fprintf(a.stdout, "%s: %s; %s\n", p.Path, strings.TrimPrefix(p.Detail, p.Path+": "), a.here(p.Fix))
 		}
 		fmt.Fprintf(a.stdout, "Verified %s (%s), %s, %s with %d entries: %s.\n",
 			textutil.Counted(rep.Objects.Count, "object"), bytesText(rep.Objects.Bytes), textutil.Counted(rep.Stages, "stage"),

@@ -195,8 +195,8 @@ func (c *diffCmd) dataset(a *app, name string) (*stage.Dataset, error) {
 	defer store.Close()
 	rec, err := readStage(store, address)
 	if errors.Is(err, checkpoint.ErrMissing) {
-		return nil, fmt.Errorf("%s is neither a file nor a stage of %s.%s aicplan ckpt list shows the stages",
-			name, store.Dir(), nearStage(store, address))
+		return nil, fmt.Errorf("%s is neither a file nor a stage of %s.%s %s shows the stages",
+			name, store.Dir(), nearStage(store, address), a.inState(dir, "aicplan ckpt list"))
 	}
 
 	if err != nil {
@@ -208,10 +208,11 @@ func (c *diffCmd) dataset(a *app, name string) (*stage.Dataset, error) {
 	case err != nil:
 		return nil, err
 	case d.Table == nil && d.Ledger != nil:
-		return nil, fmt.Errorf("%s measured nothing; aicplan show %s --ledger lists the reasons", name,
-			textutil.ShellWord(address))
+		return nil, fmt.Errorf("%s measured nothing; %s lists the reasons", name,
+			a.inState(dir, "aicplan show "+textutil.ShellWord(address)+" --ledger"))
 	case d.Table == nil:
-		return nil, fmt.Errorf("%s has no table to compare; aicplan ckpt list shows the rows of each stage", name)
+		return nil, fmt.Errorf("%s has no table to compare; %s shows the rows of each stage", name,
+			a.inState(dir, "aicplan ckpt list"))
 	}
 
 	return d, nil

@@ -67,7 +67,7 @@ func (c *failuresCmd) Run(a *app, store *checkpoint.Store) error {
 		return nil
 	}
 
-	next := nextOf(store)
+	next := a.nextOf(store)
 	for _, g := range groups {
 		advice, command := next(g)
 		if err := g.WriteText(a.stdout, a.columns(), advice, command); err != nil {
@@ -79,19 +79,19 @@ func (c *failuresCmd) Run(a *app, store *checkpoint.Store) error {
 		}
 	}
 
-	a.wrap(2, "", fmt.Sprintf("%s in %s. A case's whole story: aicplan%[4]sshow%[4]s'%[3]s'%[4]s--ledger",
+	a.wrap(2, "", fmt.Sprintf("%s in %s. A case's whole story: %s",
 		textutil.Some(model.TotalFailures(groups), what+" case"), textutil.Some(len(groups), "group"),
-		groups[0].Example.Stage, keep))
+		strings.ReplaceAll(a.command("show", "'"+groups[0].Example.Stage+"'", "--ledger"), " ", keep)))
 
 	return nil
 }
 
 // nextOf returns a function with the advice for a group of failures and, if there is one, the command
 // for it. The command uses the plan that was applied last.
-func nextOf(store *checkpoint.Store) func(model.FailureGroup) (advice, command string) {
-	apply := "aicplan apply PLAN"
+func (a *app) nextOf(store *checkpoint.Store) func(model.FailureGroup) (advice, command string) {
+	apply := a.command("apply", "PLAN")
 	if past, _, err := report.LastActive(store); err == nil && past.Plan != "" {
-		apply = "aicplan apply " + typed(past.Plan)
+		apply = a.planCommand(past.Inputs, past.OutDir, "apply", typed(past.Plan))
 	}
 
 	return func(g model.FailureGroup) (advice, command string) {

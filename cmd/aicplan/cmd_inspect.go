@@ -87,7 +87,7 @@ func (c *describeCmd) Run(a *app) error {
 	if len(c.Stages) > 0 {
 		return a.describeStages(d, c.Stages)
 	}
-	a.describe(d, d.Modules[0], c.Verbose)
+	a.describe(d, a.planCommand(p.Config.Inputs(), "", "describe", typed(p.Config.Path)), c.Verbose)
 	return nil
 }
 
@@ -160,8 +160,9 @@ func describe(p *plan.Plan, kinds []stage.RuntimeKind) (*description, error) {
 // manyStages is the number of stages above which describe groups them.
 const manyStages = 16
 
-func (a *app) describe(d *description, path string, verbose bool) {
-	a.hanging(2, path+":", d.summary())
+// describe prints the description of a plan. again is the command that prints it.
+func (a *app) describe(d *description, again string, verbose bool) {
+	a.hanging(2, d.Modules[0]+":", d.summary())
 	fmt.Fprintln(a.stdout)
 	if len(d.Variables) > 0 {
 		fmt.Fprintln(a.stdout, "Variables:")
@@ -191,7 +192,7 @@ func (a *app) describe(d *description, path string, verbose bool) {
 
 	fmt.Fprintln(a.stdout, "Stages:")
 	if len(d.Stages) > manyStages && !verbose {
-		a.groupStages(path, d.Stages)
+		a.groupStages(again, d.Stages)
 	} else {
 		a.listStages(d.Stages)
 	}
@@ -214,7 +215,7 @@ func (d *description) summary() string {
 
 // groupStages prints a line for each group of stages: those of one block with for_each, or those of one
 // kind in one module.
-func (a *app) groupStages(path string, stages []stageInfo) {
+func (a *app) groupStages(again string, stages []stageInfo) {
 	names := map[string][]string{}
 	var groups []string
 	for _, s := range stages {
@@ -247,8 +248,8 @@ func (a *app) groupStages(path string, stages []stageInfo) {
 		delete(same, list)
 	}
 
-	fmt.Fprintf(a.stdout, "  -v lists them with their axes, as an address does:\n    aicplan describe %s %s\n",
-		textutil.ShellWord(path), textutil.ShellWord(stages[0].Address))
+	fmt.Fprintf(a.stdout, "  -v lists them with their axes, as an address does:\n    %s %s\n", again,
+		textutil.ShellWord(stages[0].Address))
 }
 
 // listStages prints stages with their descriptions and axes.

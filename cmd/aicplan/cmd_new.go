@@ -42,18 +42,17 @@ func (c *newOpCmd) Run(a *app) error {
 		}
 	}
 
-	words := typed(plan)
 	fmt.Fprintf(a.stdout, `Wrote
   %s  the functions of both phases
   %s  its tables, grids, collect, verify, gate and export
 
 The cases, without measuring:
-  aicplan plan %s -v
+  %s -v
 Try it here, in plain Python:
-  aicplan apply %s --var verify=true
+  %s --var verify=true
 Measure, on a machine with a GPU and torch:
-  aicplan apply %s --var package=torch
-`, shown(files[0].path), shown(plan), words, words, words)
+  %[4]s --var package=torch
+`, shown(files[0].path), shown(plan), a.command("plan", typed(plan)), a.command("apply", typed(plan)))
 
 	return nil
 }

@@ -66,14 +66,8 @@ func (c *planCmd) Run(a *app) error {
 	}
 
 	if c.Out != "" && !c.JSON {
-		command := "aicplan apply " + typed(c.Out)
-		if a.global.StateDir != ".aicplan" { // a saved plan names no folders
-			command += " --state-dir " + typed(a.global.StateDir)
-		}
-		if shown(c.OutDir) != "out" {
-			command += " --out-dir " + typed(c.OutDir)
-		}
-		fmt.Fprintf(a.stdout, "\nSaved as %s. To run exactly this:\n  %s\n", shown(c.Out), command)
+		fmt.Fprintf(a.stdout, "\nSaved as %s. To run exactly this:\n  %s\n", shown(c.Out),
+			a.planCommand(config.Inputs{}, c.OutDir, "apply", typed(c.Out))) // a saved plan names no folders
 		for _, name := range a.sensitive {
 			fmt.Fprintf(a.stdout, "It does not contain var.%s, which is sensitive: apply reads it again, from %s, a file, or "+
 				"--var.\n",

@@ -82,11 +82,11 @@ func (c *statusCmd) Run(a *app, store *checkpoint.Store) error {
 		}
 	} else {
 		if !c.Watch {
-			statusView(a.stdout, s, now, a.columns())
+			a.statusView(a.stdout, s, now, a.columns())
 		}
 		jobsView(a.stdout, jobs)
 		for _, h := range others {
-			fmt.Fprintf(a.stdout, "%s also follows jobs: aicplan status %s\n", h, h.RunID)
+			fmt.Fprintf(a.stdout, "%s also follows jobs: %s\n", h, a.command("status", h.RunID))
 		}
 	}
 
@@ -125,7 +125,7 @@ func ended(s *live.State, now time.Time) error {
 }
 
 // statusView prints a run without the stages that wait or were reused.
-func statusView(w io.Writer, s *live.State, now time.Time, width int) {
+func (a *app) statusView(w io.Writer, s *live.State, now time.Time, width int) {
 	var b strings.Builder
 	head := fmt.Sprintf("Run %s: %s, %s", s.Run, runWord(s, now), textutil.Duration(s.Seconds))
 	if s.Plan != "" {
@@ -173,7 +173,7 @@ func statusView(w io.Writer, s *live.State, now time.Time, width int) {
 
 	for i, f := range s.Failures {
 		if i == 5 {
-			fmt.Fprintf(&b, "  and %d more kinds of failures: aicplan failures\n", len(s.Failures)-i)
+			fmt.Fprintf(&b, "  and %d more kinds of failures: %s\n", len(s.Failures)-i, a.command("failures"))
 			break
 		}
 		wrapped(&b, width, 10, "  failed: ", fmt.Sprintf("%dx %s in %s: %s", f.Count, f.Class, f.Stage, f.Message))

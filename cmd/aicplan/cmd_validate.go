@@ -35,7 +35,7 @@ func (c *validateCmd) Run(a *app) error {
 		return c.spec(a)
 	}
 
-	if err := c.notSaved(); err != nil {
+	if err := a.notSaved(c.planFlags); err != nil {
 		return err
 	}
 
@@ -52,7 +52,7 @@ func (c *validateCmd) Run(a *app) error {
 		stageCount = len(p.Stages)
 		if !diags.HasErrors() {
 			diags = append(diags, cfg.Unused()...)
-			diags = append(diags, emptyGrids(p, cfg.Modules()[0])...)
+			diags = append(diags, a.emptyGrids(p)...)
 			diags = append(diags, stageWarnings(p)...)
 		}
 	}
@@ -80,7 +80,7 @@ func (c *validateCmd) Run(a *app) error {
 }
 
 // emptyGrids warns about grids whose filters leave no case.
-func emptyGrids(p *plan.Plan, path string) hcl.Diagnostics {
+func (a *app) emptyGrids(p *plan.Plan) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for _, s := range p.Stages {
 		if s.Plan == nil || s.Plan.Waterfall == nil || s.Plan.Waterfall.Cases > 0 || s.Plan.Waterfall.Declared == 0 {
@@ -88,8 +88,9 @@ func emptyGrids(p *plan.Plan, path string) hcl.Diagnostics {
 		}
 		diags = append(diags, &hcl.Diagnostic{
 			Severity: hcl.DiagWarning, Summary: "Grid without cases", Subject: s.Instance.Range.Ptr(),
-			Detail: fmt.Sprintf("The filters drop every combination (%s). aicplan why %s %s explains them.",
-				textutil.Count(s.Plan.Waterfall.Declared), textutil.ShellWord(path), textutil.ShellWord(s.Address()))})
+			Detail: fmt.Sprintf("The filters drop every combination (%s). %s explains them.",
+				textutil.Count(s.Plan.Waterfall.Declared), a.planCommand(p.Config.Inputs(), "", "why",
+					typed(p.Config.Path), textutil.ShellWord(s.Address())))})
 	}
 	return diags
 }

@@ -176,7 +176,7 @@ func (a *app) fail(err error) int {
 		code = run.ExitLocked
 	}
 
-	fmt.Fprintf(a.stderr, "Error: %v\n", err)
+	fmt.Fprintf(a.stderr, "Error: %s\n", a.here(err.Error()))
 	return code
 }
 
@@ -212,8 +212,8 @@ func (a *app) outputLost(code int) int {
 	}
 
 	if a.goesOn && errors.Is(a.out.err, syscall.EPIPE) {
-		fmt.Fprintln(a.stderr, "Note: whatever read the output has gone; the run went on without it. aicplan report shows "+
-			"the result.")
+		fmt.Fprintln(a.stderr, "Note: whatever read the output has gone; the run went on without it. "+
+			a.command("report")+" shows the result.")
 		return code
 	}
 

@@ -32,7 +32,7 @@ func (a *app) watch(f *live.Follower) error {
 			if lines > 0 {
 				fmt.Fprintf(textutil.Raw(a.stdout), "\x1b[%dA\x1b[J", lines)
 			}
-			statusView(&b, s, now, a.columns())
+			a.statusView(&b, s, now, a.columns())
 			lines = strings.Count(b.String(), "\n")
 			if _, err := io.WriteString(a.stdout, b.String()); err != nil {
 				return err

@@ -34,8 +34,9 @@ func (v *jsonView) RunEnd(*run.Applied)               {}
 
 // lineView prints lines for a log file.
 type lineView struct {
-	app *app
-	p   *plan.Plan
+	app   *app
+	p     *plan.Plan
+	apply string // command that applies the plan again
 
 	mu      sync.Mutex
 	running map[string]*lineState
@@ -70,6 +71,7 @@ func newLineView(a *app) *lineView {
 // RunStart implements run.View.
 func (v *lineView) RunStart(p *plan.Plan, runID string) {
 	v.p = p
+	v.apply = v.app.planCommand(p.Config.Inputs(), p.Options.OutDir, "apply", typed(p.Config.Path))
 	v.app.printf("%s\n", plan.Summarize(p).Line())
 	v.app.printf("Run %s\n", runID)
 }
@@ -164,7 +166,7 @@ func (v *lineView) Message(address, level, text string) {
 	case "warn", "error":
 		v.app.printf("%s: %s: %s\n", address, level, quoted(text))
 	case stage.MessageShow:
-		v.app.printf("%s\n", text)
+		v.app.printf("%s\n", v.app.here(text))
 	case stage.MessageStatus:
 		line, _, _ := strings.Cut(text, "\n") // the following table is for terminals only
 		v.heartbeat(address, func(*lineState, time.Time) string { return line })
@@ -180,12 +182,12 @@ func (v *lineView) StageEnd(r *run.StageResult) {
 		return
 	}
 
-	checks := strings.ReplaceAll(failedChecks(r), "aicplan apply PLAN", "aicplan apply "+typed(v.p.Config.Path))
+	checks := strings.ReplaceAll(failedChecks(r), "aicplan apply PLAN", v.apply)
 	if r.Is.Class == stage.Source && r.Status == stage.StatusOK && checks == "" || r.Status == stage.StatusSkipped {
 		return
 	}
 
-	v.app.printf("%s", view("outcome", r)+checks)
+	v.app.printf("%s", v.app.here(view("outcome", r))+checks)
 }
 
 // manyFiles is the number of files of a stage above which they are counted by folder.

@@ -50,6 +50,12 @@ type Instance struct {
 	each  *eachValue
 }
 
+// Inputs are the variables that a command line sets.
+type Inputs struct {
+	Vars     []string `json:"vars,omitempty"` // NAME=VALUE, without those of sensitive variables
+	VarFiles []string `json:"var_files,omitempty"`
+}
+
 // Output is a root output with its value. Parts that depend on stages are unknown before apply.
 type Output struct {
 	Name  string
@@ -75,6 +81,15 @@ func (c *Config) Files() map[string]*hcl.File {
 func (c *Config) Secrets() []string {
 	defer c.lock()()
 	return slices.Clone(c.l.secrets)
+}
+
+// Inputs returns the variables that the options of Load set.
+func (c *Config) Inputs() Inputs {
+	sensitive := c.Sensitive()
+	return Inputs{VarFiles: c.l.opts.VarFiles, Vars: slices.DeleteFunc(slices.Clone(c.l.opts.Vars), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.Contains(sensitive, strings.TrimSpace(name))
+	})}
 }
 
 // Sensitive returns the names of the sensitive variables of the root module.

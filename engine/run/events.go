@@ -152,7 +152,8 @@ func (e *events) runStart(p *plan.Plan) {
 	defer e.mu.Unlock()
 	e.plan = p
 	e.write("info", "run_start", fmt.Sprintf("run %s: %s", e.runID, textutil.Counted(len(p.Stages), "stage")), "",
-		map[string]any{"stages": len(p.Stages), "plan": p.Config.Path, "options": p.Options.Stage,
+		map[string]any{"stages": len(p.Stages), "plan": p.Config.Path, "out_dir": p.Options.OutDir,
+			"inputs": p.Config.Inputs(), "options": p.Options.Stage,
 			"graph": graphOf(p), "host": hostname(), "pid": os.Getpid(),
 			"whole": len(p.Options.Targets)+len(p.Options.Excludes) == 0})
 	e.each(func(v View) { v.RunStart(p, e.runID) })

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"aicplan/engine/checkpoint"
+	"aicplan/engine/config"
 	"aicplan/engine/stage"
 )
 
@@ -22,6 +23,8 @@ import (
 type Past struct {
 	Run      checkpoint.Run
 	Plan     string
+	OutDir   string        // "" if the events do not name it
+	Inputs   config.Inputs // of the plan
 	Options  stage.Options
 	Started  time.Time
 	Seconds  float64
@@ -146,6 +149,8 @@ type event struct {
 	Kind      string              `json:"kind"`
 	Class     stage.Class         `json:"class"`
 	Plan      string              `json:"plan"`
+	OutDir    string              `json:"out_dir"`
+	Inputs    config.Inputs       `json:"inputs"`
 	Options   stage.Options       `json:"options"`
 	Whole     bool                `json:"whole"`
 	Status    stage.Status        `json:"status"`
@@ -226,6 +231,7 @@ func (p *Past) take(e event) {
 	switch e.Type {
 	case "run_start":
 		p.Plan, p.Options, p.Started, p.Seconds, p.Whole = e.Plan, e.Options, e.At, 0, e.Whole
+		p.OutDir, p.Inputs = e.OutDir, e.Inputs
 
 	case "run_end":
 		p.Seconds, p.ExitCode, p.Ended = e.Seconds, e.ExitCode, true
