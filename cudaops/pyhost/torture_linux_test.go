@@ -44,7 +44,7 @@ var faults = map[string]fault{
 	"exits_10":              {10, worker.CauseDied, "", "exit status 10"},
 	"garbage_on_the_pipe":   {10, worker.CauseGarbage, "", "ProtocolError"},
 	"rows_after_its_result": {10, worker.CauseNone, "", ""},
-	"leaks_memory":          {20, worker.CauseNone, "", ""},
+	"leaks_memory":          {40, worker.CauseNone, "", ""},
 	"forks_children":        {8, worker.CauseNone, "", ""},
 	"hangs":                 {4, worker.CauseHung, "", ""},
 	"hangs_in_c":            {2, worker.CauseHung, "", ""},
