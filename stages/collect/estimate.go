@@ -179,6 +179,9 @@ func (p *planning) peaks() (*systems.Spec, string) {
 	return spec, name
 }
 
+// timeUnits are the units of latencies in seconds.
+var timeUnits = map[string]float64{"ms": 1e-3, "us": 1e-6}
+
 // fromReference estimates the time from the latencies of another table with the same columns.
 func (p *planning) fromReference() error {
 	if p.Config.estimate == nil {
@@ -192,7 +195,7 @@ func (p *planning) fromReference() error {
 	t := ref.Data.Table
 	shared := slices.DeleteFunc(slices.Clone(data.Info.Params), func(name string) bool { return !table.Has(t, name) })
 	metric := ref.Data.Info.Tables().SchemaOf(ref.Data.Info.Perf).Primary()
-	unit, isTime := map[string]float64{"ms": 1e-3, "us": 1e-6}[metric.Unit]
+	unit, isTime := timeUnits[metric.Unit]
 	if len(shared) == 0 || !isTime {
 		return nil
 	}

@@ -25,14 +25,15 @@ var measuredColumns = []string{
 var _ stage.Forecaster = (*Config)(nil)
 
 // Forecast implements stage.Forecaster.
-func (c *Config) Forecast(_ hcl.Range, in stage.Forecasts) (*stage.Forecast, hcl.Diagnostics) {
+func (c *Config) Forecast(at hcl.Range, in stage.Forecasts) (*stage.Forecast, hcl.Diagnostics) {
+	diags := c.noLatencies(at, in(c.estimate))
 	if c.grid == nil || c.runtime == nil {
-		return nil, nil
+		return nil, diags
 	}
 
 	g := in(c.grid)
 	if g == nil {
-		return nil, nil
+		return nil, diags
 	}
 
 	f := &stage.Forecast{Info: g.Info, Origin: c.runtime.Address, Open: !c.about().Closed, Rows: g.Rows}
@@ -56,5 +57,22 @@ func (c *Config) Forecast(_ hcl.Range, in stage.Forecasts) (*stage.Forecast, hcl
 		add(measuredColumns...)
 	}
 
-	return f, nil
+	return f, diags
+}
+
+// noLatencies returns an error if the attribute reference names a table without latencies.
+func (c *Config) noLatencies(at hcl.Range, f *stage.Forecast) hcl.Diagnostics {
+	if f == nil {
+		return nil
+	}
+
+	metric := f.Info.Tables().SchemaOf(f.Info.Perf).Primary()
+	_, isTime := timeUnits[metric.Unit]
+	failed := f.Cases && c.estimate.Kind != "grid" // it may have latencies after a retry
+	if failed || isTime && !f.Cases && (f.Open || slices.Contains(f.Columns, metric.Name)) {
+		return nil
+	}
+	return stage.ErrorAt(at, "Reference without latencies",
+		"reference is %s, which has no latencies to estimate the time from. Name an import or a collect of the same cases, "+
+			"or remove it.", c.estimate.Address)
 }

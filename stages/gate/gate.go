@@ -7,6 +7,7 @@ import (
 	"embed"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -74,8 +75,22 @@ type entry struct {
 	block     hcl.Range
 }
 
-// Check returns no diagnostics: DecodeBody validates the whole block.
-func (c *Config) Check(*stage.CheckContext) hcl.Diagnostics { return nil }
+// Check returns an error for each check that compares the input with itself. DecodeBody validates everything else.
+func (c *Config) Check(*stage.CheckContext) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	for _, e := range c.entries {
+		refs := e.refs()
+		if len(refs) == 0 || c.input == nil || refs[0].Address != c.input.Address {
+			continue
+		}
+		if slices.Contains([]string{"compare", "coverage", "prediction"}, e.kind) {
+			diags = append(diags, stage.ErrorAt(e.block, "Check that cannot fail",
+				"The check compares %s, the input of the gate, with itself. Name another stage or an import.", refs[0].Address)...)
+		}
+	}
+
+	return diags
+}
 
 // Inputs lists the judged dataset, then the references of the checks in the order of their blocks.
 func (c *Config) Inputs() []stage.Input {

@@ -82,6 +82,8 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	var err error
 	if c.inputs, err = stage.RefsOf(c.Value); err != nil {
 		bad("Wrong reference", "inputs: %s.", err)
+	} else if len(c.inputs) == 0 {
+		bad("No input", "inputs is empty, so the report would describe no table; name stages, such as [collect.gemm].")
 	}
 
 	if stage.IsSet(c.Reference) {

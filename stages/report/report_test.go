@@ -151,7 +151,8 @@ func TestChecks(t *testing.T) {
 	for body, want := range map[string]string{
 		`inputs = "gemm"`:                                 "it must refer to a stage",
 		`inputs = [gate.gemm, 3]`:                         "element 2",
-		"inputs = []\nformat = []":                        "would write nothing",
+		`inputs = []`:                                     "inputs is empty",
+		"inputs = gate.gemm\nformat = []":                 "would write nothing",
 		"inputs = gate.gemm\nformat = [\"pdf\"]":          `no format "pdf"`,
 		"inputs = gate.gemm\nfile = \"../../etc/passwd\"": "leads out of the output folder",
 		"inputs = gate.gemm\nreference = 7":               "reference:",
