@@ -86,6 +86,16 @@ func (p *Plan) takesOver() hcl.Diagnostics {
 	return diags
 }
 
+// sampled reports whether --limit or --smoke leaves out cases of a stage whose rows reach s.
+func (p *Plan) sampled(s *Stage) bool {
+	for address := range p.upstreamOf(s) {
+		if up := p.byAddr[address].Plan; up != nil && up.Cases != nil && up.Cases.LeftOut > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // replaces returns warnings about files that the stage is going to replace and that another plan, or a run with
 // another state folder, has written.
 func (p *Plan) replaces(s *Stage) []string {
@@ -94,7 +104,7 @@ func (p *Plan) replaces(s *Stage) []string {
 		return nil
 	}
 	var out []string
-	for _, f := range w.Files() {
+	for _, f := range w.Files(p.sampled(s)) {
 		file := filepath.Join(p.Options.OutDir, f)
 		by := p.written()[file]
 		if by != nil && by.Plan == p.Name() {
@@ -138,7 +148,7 @@ func (p *Plan) Uses() (reads, writes []string) {
 
 		names := []string{s.Address()}
 		if w, ok := s.Config.(stage.FileWriter); ok {
-			for _, f := range w.Files() {
+			for _, f := range w.Files(p.sampled(s)) {
 				names = append(names, realPath(filepath.Join(p.Options.OutDir, f)))
 			}
 		}

@@ -223,8 +223,7 @@ func (c *Config) target(outDir string, place tree.Place, partial bool) (target, 
 	}
 
 	if partial && t.layout != tree.Families {
-		e := path.Ext(file)
-		file = strings.TrimSuffix(file, e) + ".partial" + e
+		file = partialName(file)
 	}
 
 	t.name = path.Join(c.Dir, dir, file)
