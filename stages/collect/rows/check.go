@@ -131,6 +131,10 @@ func (c *Check) Reduce(row worker.Row) {
 
 // misfit returns the error in one value of row i, or nil.
 func (c *Check) misfit(name string, v any, i int) *worker.Failure {
+	if strings.TrimSpace(name) == "" {
+		return Bug("row %d has a column without a name (%q = %v); name each value that the op returns", i, name, v)
+	}
+
 	why := ""
 	switch v := v.(type) {
 	case nil, bool:
