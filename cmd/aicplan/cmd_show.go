@@ -1,6 +1,7 @@
 package main
 
 import (
+	"aicplan/sink/perf"
 	"errors"
 	"fmt"
 	"io"
@@ -229,7 +230,7 @@ func writeTable(w io.Writer, t arrow.Record, format string) error {
 		return writeJSONLines(w, t)
 	}
 
-	return writeCSV(w, t)
+	return perf.WriteCSV(w, withoutFormulas(t))
 }
 
 type casesCmd struct {

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/hcl/v2"
-
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
 	"aicplan/engine/plantest"
@@ -269,15 +267,12 @@ func checkOf(res *plantest.Result) stage.CheckResult {
 
 	if !res.Passed() {
 		out.Result = "fail"
-		out.Message = oneFailure(res.Failures)
+		first := res.Failures[0]
+		out.Message = first.Summary + ": " + first.Detail + more(len(res.Failures)-1)
 		for _, d := range res.Failures {
 			out.Rows = append(out.Rows, d.Error())
 		}
 	}
 
 	return out
-}
-
-func oneFailure(diags hcl.Diagnostics) string {
-	return diags[0].Summary + ": " + diags[0].Detail + more(len(diags)-1)
 }

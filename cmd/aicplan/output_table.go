@@ -10,13 +10,8 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/sink/base/textutil"
-	"aicplan/sink/perf"
 	"aicplan/sink/table"
 )
-
-func writeCSV(w io.Writer, t arrow.Record) error {
-	return perf.WriteCSV(w, withoutFormulas(t))
-}
 
 // withoutFormulas prefixes text that a spreadsheet would evaluate with an apostrophe. Failure messages
 // and kernel names come from untrusted sources.

@@ -47,11 +47,11 @@ func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 
 		address, indent := s.Address, w+5
 		if utf8.RuneCountInString(address) > w && wide-utf8.RuneCountInString(address)-5 < 24 { // too wide for one line
-			fmt.Fprintf(&b, "  %s %s\n", a.paint(signs[s.Action], s.Action), address)
+			fmt.Fprintf(&b, "  %s %s\n", a.tint(signs[s.Action], colors[s.Action]), address)
 			wrapped(&b, wide, min(indent, 10), strings.Repeat(" ", min(indent, 10)), text)
 		} else {
 			head := fmt.Sprintf("  %s %-*s ", signs[s.Action], w, address)
-			wrapped(&b, wide, min(indent, wide/2), head, text, signs[s.Action], a.paint(signs[s.Action], s.Action))
+			wrapped(&b, wide, min(indent, wide/2), head, text, signs[s.Action], a.tint(signs[s.Action], colors[s.Action]))
 		}
 
 		if s.Cases != nil && !verbose && (s.Action == stage.ActionStale || s.Action == stage.ActionNeeds) {
@@ -293,8 +293,6 @@ var colors = map[stage.Action]string{
 	stage.ActionCollect: "32", stage.ActionStale: "33", stage.ActionNeeds: "31", stage.ActionUnknown: "36",
 	stage.ActionRun: "32",
 }
-
-func (a *app) paint(text string, action stage.Action) string { return a.tint(text, colors[action]) }
 
 // tint adds a colour to text on a terminal. An empty color changes nothing.
 func (a *app) tint(text, color string) string {

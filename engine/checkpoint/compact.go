@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"aicplan/sink/base/fileutil"
 )
@@ -144,7 +145,7 @@ func lockSegments(dir string) (unlock func(), err error) {
 		}
 
 		files = append(files, f)
-		if inUse(f) {
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
 			unlock()
 			return nil, nil
 		}

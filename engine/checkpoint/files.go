@@ -60,12 +60,6 @@ func (f osFile) Gone() bool {
 	return errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(a, b)
 }
 
-// inUse reports whether another writer may append to the file. It returns true if the
-// file system does not support locks.
-func inUse(f *os.File) bool {
-	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil
-}
-
 func (osFiles) Rename(from, to string) error { return os.Rename(from, to) }
 func (osFiles) Remove(path string) error     { return os.Remove(path) }
 func (osFiles) Mkdir(path string) error      { return os.Mkdir(path, 0o755) }

@@ -231,7 +231,9 @@ func (l *loader) declareBlock(m *moduleDecl, dir string, b *hclsyntax.Block) hcl
 	case "table":
 		return l.declareTable(b)
 	}
-	if types := l.blockTypes(); !slices.Contains(types, b.Type) {
+	types := slices.Concat(namesOf(l.kinds), namesOf(l.services),
+		[]string{"variable", "locals", "output", "module", "system", "runtime", "part", "table"})
+	if !slices.Contains(types, b.Type) {
 		near := didYouMean(b.Type, types)
 		if meant := textutil.Nearest(b.Type, types); meant != "" {
 			m.spoiled[meant] = true

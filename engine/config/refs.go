@@ -25,11 +25,6 @@ type ref struct {
 // reserved are the roots that are not stage kinds.
 var reserved = []string{"var", "local", "module", "system", "runtime", "part", "each", "path"}
 
-func (l *loader) blockTypes() []string {
-	return slices.Concat(namesOf(l.kinds), namesOf(l.services),
-		[]string{"variable", "locals", "output", "module", "system", "runtime", "part", "table"})
-}
-
 // meant returns a hint for an unknown name: a variable or local with that name, a similar name, the
 // names available here, or quotes if it was meant as text.
 func (s *scope) meant(t hcl.Traversal, bound []string) string {

@@ -45,9 +45,6 @@ func (i *inclusion) places() []string {
 	return out
 }
 
-// String returns the path from the part to the grid: "a.hcl:3, itself included at b.hcl:7".
-func (i *inclusion) String() string { return strings.Join(i.places(), ", itself included at ") }
-
 // include adds the blocks of the listed parts to p, at the position of the attribute. A part that
 // is included several times in one body, directly or through other parts, is added once.
 func (d *decoder) include(p *product, a *hcl.Attribute) {
@@ -109,7 +106,7 @@ func noteInclusions(diags hcl.Diagnostics, inclusions []*inclusion) hcl.Diagnost
 				continue
 			}
 			note.Part = i.part.Name
-			if at := i.String(); !slices.Contains(note.Places, at) {
+			if at := strings.Join(i.places(), ", itself included at "); !slices.Contains(note.Places, at) {
 				note.Places = append(note.Places, at)
 			}
 		}

@@ -197,7 +197,7 @@ func (l *linter) binary(n *hclsyntax.BinaryOpExpr) bool {
 	case hclsyntax.OpEqual, hclsyntax.OpNotEqual:
 		return l.equality(n)
 	case hclsyntax.OpDivide, hclsyntax.OpModulo:
-		if v, diags := n.RHS.Value(l.ctx); !diags.HasErrors() && isZero(v) {
+		if v, diags := n.RHS.Value(l.ctx); !diags.HasErrors() && v.RawEquals(cty.Zero) {
 			l.errorf(n.RHS.Range(), "Division by zero", "The divisor is always 0.")
 			return false
 		}
@@ -356,8 +356,4 @@ func literalValue(n hclsyntax.Expression) cty.Value {
 func isEmpty(list cty.Value) bool {
 	list, _ = list.Unmark()
 	return list.IsKnown() && !list.IsNull() && list.CanIterateElements() && list.LengthInt() == 0
-}
-
-func isZero(v cty.Value) bool {
-	return v.IsKnown() && !v.IsNull() && v.Type() == cty.Number && v.AsBigFloat().Sign() == 0
 }

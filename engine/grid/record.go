@@ -36,7 +36,9 @@ func tableOf(spec *Spec, columns []column, n int, ids func() []byte) arrow.Recor
 
 	for i := range columns {
 		k := &columns[i]
-		all = append(all, lazyColumn{arrow.Field{Name: k.name, Type: k.dataType(), Nullable: k.hasNull()}, k.array})
+		null := slices.ContainsFunc(k.dict, cty.Value.IsNull) &&
+			slices.ContainsFunc(k.ids, func(id int32) bool { return k.dict[id].IsNull() })
+		all = append(all, lazyColumn{arrow.Field{Name: k.name, Type: k.dataType(), Nullable: null}, k.array})
 	}
 
 	for _, c := range spec.Constants {
@@ -79,12 +81,6 @@ func (k *column) dataType() arrow.DataType {
 		return arrow.FixedWidthTypes.Boolean
 	}
 	return arrow.BinaryTypes.String
-}
-
-// hasNull reports whether any row of the column is null.
-func (k *column) hasNull() bool {
-	return slices.ContainsFunc(k.dict, cty.Value.IsNull) &&
-		slices.ContainsFunc(k.ids, func(id int32) bool { return k.dict[id].IsNull() })
 }
 
 // array returns the values of the column as an Arrow array.

@@ -68,14 +68,9 @@ var provenance = []string{"framework", "version", "device", "kernel_source"}
 func Shape(schema *arrow.Schema) []string {
 	var out []string
 	for _, f := range schema.Fields() {
-		if !isMeasurement(f.Name) && !slices.Contains(provenance, f.Name) {
+		if !slices.Contains(measurements, f.Name) && !builtIn().metrics[f.Name] && !slices.Contains(provenance, f.Name) {
 			out = append(out, f.Name)
 		}
 	}
 	return out
-}
-
-// isMeasurement reports whether a column holds results or circumstances of one measurement.
-func isMeasurement(column string) bool {
-	return slices.Contains(measurements, column) || builtIn().metrics[column]
 }

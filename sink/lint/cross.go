@@ -222,7 +222,7 @@ func (l *linter) keepLatency(f *loaded, latest bool) {
 	if err != nil {
 		return
 	}
-	key := f.shape()
+	key := slices.DeleteFunc(f.table.Key(), func(c string) bool { return !table.Has(f.rec, c) })
 	slices.Sort(key) // tables of other versions may have their columns in another order
 	keys, err := table.Keys(f.rec, key...)
 	if err != nil {

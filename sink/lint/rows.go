@@ -101,12 +101,6 @@ func (f *loaded) key() []string {
 	return slices.DeleteFunc(slices.Clone(f.names), func(c string) bool { return !table.Has(f.rec, c) })
 }
 
-// shape is key without the kernels that some files list side by side, so that files of several systems
-// have it in common.
-func (f *loaded) shape() []string {
-	return slices.DeleteFunc(f.table.Key(), func(c string) bool { return !table.Has(f.rec, c) })
-}
-
 func (f *loaded) describe(row int, extra ...string) string {
 	return table.Describe(f.rec, row, append(f.key(), extra...))
 }

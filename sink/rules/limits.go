@@ -226,7 +226,11 @@ func (t *Table) magnitude(ratios []float64, scale float64) []string {
 		return out
 	}
 
-	for _, name := range t.wordColumns() {
+	words := slices.DeleteFunc(t.identity(), func(name string) bool {
+		_, err := table.Strings(t.Rec, name)
+		return err != nil
+	})
+	for _, name := range words {
 		c, err := t.column(name)
 		if err != nil || c.n > 64 {
 			continue
@@ -344,14 +348,6 @@ func known(values []float64) []float64 {
 	out := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 	slices.Sort(out)
 	return out
-}
-
-// wordColumns lists the columns with words that separate kinds of rows.
-func (t *Table) wordColumns() []string {
-	return slices.DeleteFunc(t.identity(), func(name string) bool {
-		_, err := table.Strings(t.Rec, name)
-		return err != nil
-	})
 }
 
 // quantum returns the step in which the values are given: 0 if they have more than ten digits after the

@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"aicplan/sink/table"
 	"fmt"
+	"github.com/apache/arrow/go/v17/arrow"
 	"math"
 	"slices"
 )
@@ -15,7 +17,10 @@ func (t *Table) Residuals() ([]float64, error) {
 		out[i] = math.NaN()
 	}
 
-	for _, axis := range t.axes() {
+	axes := slices.DeleteFunc(slices.Clone(t.Key), func(name string) bool {
+		return t.Rec.Column(table.Index(t.Rec, name)).DataType().ID() != arrow.INT64
+	})
+	for _, axis := range axes {
 		err := t.series(axis, func(rows []member) {
 			for i := 1; i+1 < len(rows); i++ {
 				row, r := rows[i].row, t.residual(rows[i-1:i+2])

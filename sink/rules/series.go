@@ -5,17 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/apache/arrow/go/v17/arrow"
-
 	"aicplan/sink/table"
 )
-
-// axes lists the integer columns of the key, along which rows have neighbours.
-func (t *Table) axes() []string {
-	return slices.DeleteFunc(slices.Clone(t.Key), func(name string) bool {
-		return t.Rec.Column(table.Index(t.Rec, name)).DataType().ID() != arrow.INT64
-	})
-}
 
 // identity lists the columns of the key, with those that separate kinds of rows.
 func (t *Table) identity() []string {

@@ -86,7 +86,7 @@ func DecodeIPC(data []byte) (rec arrow.Record, err error) {
 		}
 	}()
 
-	fr, err := ipc.NewFileReader(bytes.NewReader(data), ipc.WithAllocator(frugal{limit: sizeLimit(len(data))}))
+	fr, err := ipc.NewFileReader(bytes.NewReader(data), ipc.WithAllocator(frugal{limit: min(len(data)<<15+1<<20, 4<<30)}))
 	if err != nil {
 		return nil, fmt.Errorf("reading Arrow: %w", err)
 	}
@@ -129,10 +129,6 @@ func DecodeIPC(data []byte) (rec arrow.Record, err error) {
 // frugal refuses buffers that the file cannot fill: a damaged size would end
 // the process, which no recover can stop.
 type frugal struct{ limit int }
-
-// sizeLimit is the largest buffer that n bytes can decompress to: zstd makes
-// at most 128 KiB of 4 bytes.
-func sizeLimit(n int) int { return min(n<<15+1<<20, 4<<30) }
 
 func (f frugal) Allocate(size int) []byte {
 	f.check(size)

@@ -234,7 +234,9 @@ func Parse(root, rel string) (Entry, bool) {
 		return e, true
 	}
 	e.Version, e.Backend = at(1), backend
-	if isFamily(at(3)) || at(5) == "data" || e.Declared != nil && e.Declared.Family == at(3) {
+	ofFamily := func(t *catalog.Table) bool { return t.Family == at(3) }
+	if slices.ContainsFunc(catalog.Tables(), ofFamily) || at(5) == "data" ||
+		e.Declared != nil && e.Declared.Family == at(3) {
 		e.Layout, e.Family = Families, at(3)
 		e.System = at(4)
 	} else {
@@ -273,10 +275,6 @@ func declaredAt(path, table string) *catalog.Declaration {
 func TableOf(path string) (*catalog.Table, bool) {
 	name := catalog.Stem(path)
 	return Entry{Place: Place{Table: name}, Declared: declaredAt(path, name)}.Lookup()
-}
-
-func isFamily(dir string) bool {
-	return slices.ContainsFunc(catalog.Tables(), func(t *catalog.Table) bool { return t.Family == dir })
 }
 
 // CompareVersions orders versions as Python does: 1.3.0rc2 < 1.3.0rc10 < 1.3.0.

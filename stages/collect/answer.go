@@ -31,7 +31,7 @@ func (j *job) judge(units []int, answered []worker.Row) (answer, *worker.Failure
 	}
 
 	task := int(j.units[units[0]].task)
-	check := j.checkOf(task)
+	check := &rows.Check{Schema: j.schema, Param: paramsOf(j.cases, task), Sweep: j.cases.SweepColumns(), Demands: j.demands}
 	sweep := check.Sweep
 	points := j.points(units)
 	if most := mostRows + 100*len(units); len(answered) > most {
@@ -130,11 +130,6 @@ func (j *job) newColumns(row worker.Row, i int) *worker.Failure {
 		j.columns[name] = true
 	}
 	return nil
-}
-
-// checkOf returns the check of the rows of a task.
-func (j *job) checkOf(task int) *rows.Check {
-	return &rows.Check{Schema: j.schema, Param: paramsOf(j.cases, task), Sweep: j.cases.SweepColumns(), Demands: j.demands}
 }
 
 // paramsOf returns a function that returns a parameter of a case.

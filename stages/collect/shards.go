@@ -18,7 +18,7 @@ type jobSplit struct {
 
 // splitJobs divides the n open cases of j among jobs.
 func (c *Config) splitJobs(j *job, n int) (*jobSplit, error) {
-	if !c.splitsByCase() {
+	if len(c.place.GPUsBy) == 0 && (len(c.Weights) == 0 || c.place.Limit <= 0) {
 		tasks := max(1, min(n, c.place.Tasks))
 		return &jobSplit{jobs: map[int]int{0: tasks}, largest: (n + tasks - 1) / tasks}, nil
 	}
@@ -31,12 +31,6 @@ func (c *Config) splitJobs(j *job, n int) (*jobSplit, error) {
 	}
 
 	return d, err
-}
-
-// splitsByCase reports whether the jobs depend on which cases are open, and not only
-// on their number.
-func (c *Config) splitsByCase() bool {
-	return len(c.place.GPUsBy) > 0 || len(c.Weights) > 0 && c.place.Limit > 0
 }
 
 // newOrder writes an order for the open cases.

@@ -68,7 +68,9 @@ func (c *Config) unusable(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 				input.Ref.Address,
 			)
 		case known && !f.Open:
-			if missing := missingOf(t, f); len(missing) > 0 {
+			missing := slices.DeleteFunc(t.Required(),
+				func(c string) bool { return c == "op_name" || slices.Contains(f.Columns, c) })
+			if len(missing) > 0 {
 				bad(
 					"Columns of the table are missing",
 					"%s needs the columns %s, and %s is going to have %s. Name the axes of the grid as the table does, or choose "+
@@ -91,10 +93,6 @@ func (c *Config) unusable(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 	}
 
 	return diags
-}
-
-func missingOf(t *catalog.Table, f *stage.Forecast) []string {
-	return slices.DeleteFunc(t.Required(), func(c string) bool { return c == "op_name" || slices.Contains(f.Columns, c) })
 }
 
 // tableOf returns the name of the perf table of rows, or "". name is that of the block.

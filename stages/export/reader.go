@@ -1,7 +1,6 @@
 package export
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,12 +17,6 @@ const (
 	ReaderToday = "today"
 	ReaderOld   = "0.4"
 )
-
-// specForOld is a system spec as the old readers know it: they call the throughput
-// of 16-bit operands float16_tc_flops.
-func specForOld(src []byte) []byte {
-	return bytes.ReplaceAll(src, []byte("bfloat16_tc_flops:"), []byte("float16_tc_flops:"))
-}
 
 // oldUnknown are words of today that the old readers do not have: one such row
 // keeps them from the whole database.

@@ -440,7 +440,7 @@ func (c *Config) systemSpec(batch *fileutil.Batch, rc *stage.RunContext, t targe
 	}
 
 	if c.Reader == ReaderOld {
-		src = specForOld(src)
+		src = bytes.ReplaceAll(src, []byte("bfloat16_tc_flops:"), []byte("float16_tc_flops:"))
 	}
 
 	full, err := c.within(rc.OutDir, t.place.System+".yaml")

@@ -97,9 +97,6 @@ type found struct {
 	point               string
 }
 
-// at scales the value to another clock in MHz.
-func (f found) at(mhz float64) float64 { return f.value * math.Pow(f.clock/mhz, f.slope) }
-
 // lookup returns the rows of a part. If a point is given, rows at that point come first, then rows
 // without a point. If only rows at other points exist, it returns them with the reason why they do not
 // count.
@@ -351,7 +348,7 @@ func (c *composition) sum(set *partSet, text, point string, mhz float64) (out su
 
 		f := rows[0]
 		out.value += p.count * f.value
-		out.there += p.count * f.at(mhz)
+		out.there += p.count * (f.value * math.Pow(f.clock/mhz, f.slope))
 		out.slowest, out.fastest = min(out.slowest, f.clock), max(out.fastest, f.clock)
 
 		term := strconv.FormatFloat(f.value, 'g', 4, 64)

@@ -75,7 +75,9 @@ func (c *Config) input(rc *stage.RunContext) model.Input {
 	}
 
 	if rc.Upstream != nil {
-		in.Finished = c.before(rc.Upstream(), rc.Address)
+		in.Finished = slices.DeleteFunc(slices.Clone(rc.Upstream()), func(f stage.Finished) bool {
+			return f.Address == rc.Address || f.Class.Follows() // the report itself and others that describe the run
+		})
 	}
 
 	var references []*stage.Dataset
@@ -94,13 +96,6 @@ func (c *Config) input(rc *stage.RunContext) model.Input {
 	}
 
 	return in
-}
-
-// before keeps the report itself and others that describe the run out.
-func (c *Config) before(all []stage.Finished, address string) []stage.Finished {
-	return slices.DeleteFunc(slices.Clone(all), func(f stage.Finished) bool {
-		return f.Address == address || f.Class.Follows()
-	})
 }
 
 // shipped returns a shipped system spec. It returns nil for a system that only the plan defines; the report then has no

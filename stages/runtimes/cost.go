@@ -44,7 +44,7 @@ func (*onCUDA) CaseSeconds(rt *stage.Runtime, s measure.Settings, k rules.Kernel
 		blocks = min(blocks, 2)
 	}
 	extra := powerSeconds(s)
-	if capped(s, k) {
+	if sustained(s) && k.Seconds > cudaCappedSecond {
 		return cudaHostSeconds + cudaHeat/cudaWindow + passes*max(measure.HotLength(cudaWindow).Seconds(), kernel) + extra
 	}
 	least := s.MinBlockSeconds
@@ -72,11 +72,6 @@ func powerSeconds(s measure.Settings) float64 {
 
 func sustained(s measure.Settings) bool {
 	return s.Protocol != measure.ProtocolReference && s.OperatingPoint == measure.PointSustained && s.WarmupSeconds == 0
-}
-
-// capped reports whether the power cap is likely to limit a kernel.
-func capped(s measure.Settings, k rules.Kernel) bool {
-	return sustained(s) && k.Seconds > cudaCappedSecond
 }
 
 const (

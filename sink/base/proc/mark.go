@@ -39,9 +39,6 @@ func StartTicks(pid int) string {
 	return p.start
 }
 
-// belongs reports whether a process with the mark belongs to a tree.
-func belongs(mark, tree string) bool { return mark == tree || strings.HasPrefix(mark, tree+"/") }
-
 // Marked reports whether a process belongs to a tree of this or another program. The result is false if
 // its environment cannot be read.
 func Marked(pid int) bool { return process{pid: pid}.mark() != "" }

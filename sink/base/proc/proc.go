@@ -261,7 +261,7 @@ func (t *Tree) empty() bool { return t.Exit() != "" && len(t.Members()) == 0 }
 func (t *Tree) Members() []int {
 	var out []int
 	for _, p := range processes() {
-		if p.pid != os.Getpid() && (p.session == t.pid || belongs(p.mark(), t.mark)) {
+		if p.pid != os.Getpid() && (p.session == t.pid || p.mark() == t.mark || strings.HasPrefix(p.mark(), t.mark+"/")) {
 			out = append(out, p.pid)
 		}
 	}

@@ -98,7 +98,7 @@ func (c *column) set(row int, v jsontext.Value, scratch *[]byte) (err error) {
 
 // integer returns a number without its fraction.
 func integer(v jsontext.Value) (int64, error) {
-	if !fraction(string(v)) {
+	if !strings.ContainsAny(string(v), ".eE") {
 		if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
 			return n, nil
 		}
@@ -106,9 +106,6 @@ func integer(v jsontext.Value) (int64, error) {
 	f, err := strconv.ParseFloat(string(v), 64)
 	return int64(f), err
 }
-
-// fraction reports whether a number is written with a fraction or an exponent.
-func fraction(number string) bool { return strings.ContainsAny(number, ".eE") }
 
 // appendText appends a value as text.
 func appendText(out []byte, v jsontext.Value) ([]byte, error) {
@@ -305,7 +302,7 @@ func typeOf(values *array.String) (kind Kind, mixed bool) {
 		default:
 			numbers = true
 			n, err := int64(0), strconv.ErrSyntax
-			if !fraction(v) {
+			if !strings.ContainsAny(v, ".eE") {
 				n, err = strconv.ParseInt(v, 10, 64)
 			}
 			fractions = fractions || err != nil

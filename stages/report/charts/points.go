@@ -256,8 +256,8 @@ func (m *marks) medians(series int) []mark {
 	var xs, ys [30][]float64
 	for _, r := range m.rows {
 		if m.code[r] == series {
-			at := min(max(int(m.xAxis.share(m.x(r))*float64(len(xs))), 0), len(xs)-1)
-			xs[at], ys[at] = append(xs[at], m.x(r)), append(ys[at], m.y(r))
+			at := min(max(int(m.xAxis.share(m.points.x[r])*float64(len(xs))), 0), len(xs)-1)
+			xs[at], ys[at] = append(xs[at], m.points.x[r]), append(ys[at], m.points.y[r])
 		}
 	}
 
@@ -272,9 +272,6 @@ func (m *marks) medians(series int) []mark {
 	return out
 }
 
-func (m *marks) x(row int) float64 { return m.points.x[row] }
-func (m *marks) y(row int) float64 { return m.points.y[row] }
-
 // thin joins rows of a series that fall into one square of that many pixels.
 func (m *marks) thin(cell float64) {
 	type square struct{ s, x, y int }
@@ -287,7 +284,7 @@ func (m *marks) thin(cell float64) {
 		s := m.code[r]
 		m.total[s]++
 
-		x, y := m.px(m.x(r)), m.py(m.y(r))
+		x, y := m.px(m.points.x[r]), m.py(m.points.y[r])
 		sq := square{s, int(x / cell), int(y / cell)}
 		i, ok := at[sq]
 		if !ok {

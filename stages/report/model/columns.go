@@ -144,8 +144,3 @@ func started(rec arrow.Record) []float64 {
 
 	return orNil(out)
 }
-
-// positive reports whether every value is positive. It is false for the operations of a copy.
-func positive(v []float64) bool {
-	return len(v) > 0 && !slices.ContainsFunc(v, func(x float64) bool { return !(x > 0) })
-}

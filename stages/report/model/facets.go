@@ -264,7 +264,7 @@ func (f *Facets) fewNumbers() {
 // known, else the product of the columns along which work grows.
 func (f *Facets) size(rec arrow.Record, works []rules.Work) {
 	for _, flops := range [][]float64{operations(works), numbers(rec, "flops")} {
-		if positive(flops) {
+		if len(flops) > 0 && !slices.ContainsFunc(flops, func(x float64) bool { return !(x > 0) }) {
 			f.Size, f.SizeLabel = flops, "floating-point operations"
 			return
 		}
