@@ -81,8 +81,8 @@ func (s *scope) decodeRuntime(d *blockDecl, ctx *hcl.EvalContext) (cty.Value, hc
 
 	for _, name := range given {
 		if a := d.body.Attributes[name]; !kind.Has(name) && !isNull(a.Expr, ctx) {
-			diags = append(diags, errorAt(a.NameRange, "Attribute without effect",
-				"Runtimes of kind %s do not use %s; the row would record a value that is not used. Remove it.", rt.Kind, name)...)
+			stage.AddError(&diags, a.NameRange, "Attribute without effect",
+				"Runtimes of kind %s do not use %s; the row would record a value that is not used. Remove it.", rt.Kind, name)
 		}
 	}
 
@@ -287,7 +287,7 @@ const mostWorkers = 1024
 func unusable(b *stage.Runtime, body *hclsyntax.Body, secret map[string]string) (diags hcl.Diagnostics) {
 	bad := func(name, summary, format string, args ...any) {
 		if a, ok := body.Attributes[name]; ok {
-			diags = append(diags, errorAt(a.Expr.Range(), summary, format, args...)...)
+			stage.AddError(&diags, a.Expr.Range(), summary, format, args...)
 		}
 	}
 

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 )
 
@@ -156,8 +157,8 @@ func (l *loader) declare(m *moduleDecl, dir string, body *hclsyntax.Body) hcl.Di
 		if name == "include" || l.unreadable { // a missing brace moves attributes to the top level
 			continue
 		}
-		diags = append(diags, errorAt(a.NameRange, "Unexpected attribute",
-			"A plan consists of blocks; put %q into a locals block to name a value.", name)...)
+		stage.AddError(&diags, a.NameRange, "Unexpected attribute",
+			"A plan consists of blocks; put %q into a locals block to name a value.", name)
 	}
 
 	for _, b := range body.Blocks {
@@ -184,8 +185,8 @@ func (l *loader) include(m *moduleDecl, dir string, e hcl.Expression) hcl.Diagno
 	for _, n := range names {
 		var name string
 		if gohcl.DecodeExpression(n, nil, &name).HasErrors() {
-			diags = append(diags, errorAt(n.Range(), "Invalid include",
-				"The name of an included file is a text without variables and locals.")...)
+			stage.AddError(&diags, n.Range(), "Invalid include",
+				"The name of an included file is a text without variables and locals.")
 			continue
 		}
 
@@ -297,13 +298,13 @@ func (b *blockDecl) splitMeta() {
 func declareLocals(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 	diags := noLabels(b)
 	for _, nested := range b.Body.Blocks {
-		diags = append(diags, errorAt(nested.TypeRange, "Unexpected block", "A locals block contains attributes only.")...)
+		stage.AddError(&diags, nested.TypeRange, "Unexpected block", "A locals block contains attributes only.")
 	}
 
 	for name, a := range b.Body.Attributes {
 		if old, dup := m.locals[name]; dup {
-			diags = append(diags, errorAt(a.NameRange, "Duplicate local",
-				"local.%s is declared already at %s.", name, shortRange(old.SrcRange))...)
+			stage.AddError(&diags, a.NameRange, "Duplicate local",
+				"local.%s is declared already at %s.", name, shortRange(old.SrcRange))
 			continue
 		}
 		m.locals[name] = a
@@ -372,8 +373,8 @@ func (l *loader) declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnost
 			}
 			val, err := v.convert(val)
 			if err != nil {
-				diags = append(diags, errorAt(elementRange(a.Expr, err), "Unsuitable default",
-					"%s", v.unsuitable("The default of var."+name, err))...)
+				stage.AddError(&diags, elementRange(a.Expr, err), "Unsuitable default",
+					"%s", v.unsuitable("The default of var."+name, err))
 			} else {
 				v.def = val
 			}
@@ -439,8 +440,8 @@ func Required(body *hclsyntax.Body, names ...string) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for _, name := range names {
 		if _, ok := body.Attributes[name]; !ok {
-			diags = append(diags, errorAt(body.MissingItemRange(), "Missing required argument",
-				"The argument %q is required, but no definition was found.", name)...)
+			stage.AddError(&diags, body.MissingItemRange(), "Missing required argument",
+				"The argument %q is required, but no definition was found.", name)
 		}
 	}
 

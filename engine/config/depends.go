@@ -63,12 +63,12 @@ func (w waits) check() hcl.Diagnostics {
 		}
 
 		if d := w.scope.moduleNamed(item); d != nil {
-			diags = append(diags, errorAt(item.Range(), "Nothing to wait for",
-				"module.%s has no stages.", d.name)...)
+			stage.AddError(&diags, item.Range(), "Nothing to wait for",
+				"module.%s has no stages.", d.name)
 			continue
 		}
 
-		diags = append(diags, errorAt(item.Range(), "Nothing to wait for", "depends_on: %s.", noStage(v))...)
+		stage.AddError(&diags, item.Range(), "Nothing to wait for", "depends_on: %s.", noStage(v))
 	}
 
 	return diags

@@ -73,8 +73,8 @@ func (s *scope) references(expr hcl.Expression, each *eachValue, bound map[strin
 		}
 
 		if !s.l.roots[root] {
-			diags = append(diags, errorAt(t.SourceRange(), "Unknown reference",
-				"Nothing here is called %q.%s", root, s.meant(t, namesOf(bound)))...)
+			stage.AddError(&diags, t.SourceRange(), "Unknown reference",
+				"Nothing here is called %q.%s", root, s.meant(t, namesOf(bound)))
 			continue
 		}
 
@@ -86,14 +86,14 @@ func (s *scope) references(expr hcl.Expression, each *eachValue, bound map[strin
 			continue
 		}
 		if len(t) < 2 {
-			diags = append(diags, errorAt(r.rng, "Incomplete reference",
-				"%q must be followed by a name, as in %s.name.", root, root)...)
+			stage.AddError(&diags, r.rng, "Incomplete reference",
+				"%q must be followed by a name, as in %s.name.", root, root)
 			continue
 		}
 
 		step, ok := t[1].(hcl.TraverseAttr)
 		if !ok {
-			diags = append(diags, errorAt(r.rng, "Invalid reference", "Write %s.name.", root)...)
+			stage.AddError(&diags, r.rng, "Invalid reference", "Write %s.name.", root)
 			continue
 		}
 

@@ -381,13 +381,13 @@ func (s *scope) checkArguments() hcl.Diagnostics {
 			continue
 		}
 		if _, ok := s.decl.variables[name]; !ok {
-			diags = append(diags, errorAt(a.NameRange, "Unknown module argument",
-				"The module has no variable %q.%s", name, didYouMean(name, namesOf(s.decl.variables)))...)
+			stage.AddError(&diags, a.NameRange, "Unknown module argument",
+				"The module has no variable %q.%s", name, didYouMean(name, namesOf(s.decl.variables)))
 		}
 	}
 
 	for _, b := range s.call.body.Blocks {
-		diags = append(diags, errorAt(b.TypeRange, "Unexpected block", "A module block contains arguments only.")...)
+		stage.AddError(&diags, b.TypeRange, "Unexpected block", "A module block contains arguments only.")
 	}
 
 	return byPlace(diags)

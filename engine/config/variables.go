@@ -137,7 +137,7 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 		flag := strings.TrimSpace("--var " + name)
 		rng := l.src.text(flag, kv)
 		if !ok || name == "" {
-			diags = append(diags, errorAt(rng, "Invalid --var", "Write --var 'NAME=VALUE', not %q.", kv)...)
+			stage.AddError(&diags, rng, "Invalid --var", "Write --var 'NAME=VALUE', not %q.", kv)
 			if v := root.variables[name]; v != nil {
 				v.broken = true // suppresses the follow-up error that it has no value
 			}
@@ -357,8 +357,8 @@ func (s *scope) validateVariable(d *variableDecl, v cty.Value, at hcl.Range) hcl
 		}
 
 		if ok.IsNull() || !ok.IsKnown() || ok.Type() != cty.Bool {
-			diags = append(diags, errorAt(val.Condition.Range(), "Invalid validation",
-				"The condition must be true or false.")...)
+			stage.AddError(&diags, val.Condition.Range(), "Invalid validation",
+				"The condition must be true or false.")
 			continue
 		}
 		if ok.True() {

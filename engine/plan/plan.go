@@ -162,8 +162,8 @@ func cycleDiags(cfg *config.Config, cycles [][]string) hcl.Diagnostics {
 			fmt.Fprintf(&way, " waits for %s (%s:%d)", next, r.Filename, r.Start.Line)
 		}
 
-		diags = append(diags, stage.ErrorAt(cfg.Instance(c[0]).Range, "Cycle between stages",
-			"%s. Remove one of the references or depends_on.", way.String())...)
+		stage.AddError(&diags, cfg.Instance(c[0]).Range, "Cycle between stages",
+			"%s. Remove one of the references or depends_on.", way.String())
 	}
 
 	return diags

@@ -27,12 +27,12 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 			if len(out) == n {
 				at := p.Config.Flag(flag, g)
 				if why := p.Config.LeftOut(g); why != "" {
-					diags = append(diags, stage.ErrorAt(at, "No such stage", "%s is not part of this plan: %s.", g, why)...)
+					stage.AddError(&diags, at, "No such stage", "%s is not part of this plan: %s.", g, why)
 					continue
 				}
-				diags = append(diags, stage.ErrorAt(at, "No such stage",
+				stage.AddError(&diags, at, "No such stage",
 					"No stage of the plan fits %s.%s Use a glob such as 'grid.attention_*'; aicplan describe -v lists all addresses.",
-					stage.Quoted(g), stage.DidYouMean(g, p.spellings()))...)
+					stage.Quoted(g), stage.DidYouMean(g, p.spellings()))
 			}
 		}
 
@@ -55,13 +55,13 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 			continue
 		}
 		at := p.Config.Flag("--replace", g)
-		diags = append(diags, stage.ErrorAt(
+		stage.AddError(&diags,
 			at,
 			"Nothing to replace",
 			"--target or --exclude leave out all stages that fit %s, so none would run again. Name one with --target as well, "+
 				"or leave --replace away.",
 			stage.Quoted(g),
-		)...)
+		)
 	}
 
 	return out, diags

@@ -172,8 +172,8 @@ func Open(path string) (*File, map[string]*hcl.File, hcl.Diagnostics) {
 	files := map[string]*hcl.File{f.name: parsed}
 
 	for _, a := range body.Attributes {
-		diags = append(diags, errorAt(a.NameRange, "Unexpected attribute",
-			"A file of tests consists of blocks: variables and run.")...)
+		stage.AddError(&diags, a.NameRange, "Unexpected attribute",
+			"A file of tests consists of blocks: variables and run.")
 	}
 
 	shared := map[string]*hclsyntax.Attribute{}
@@ -191,8 +191,8 @@ func Open(path string) (*File, map[string]*hcl.File, hcl.Diagnostics) {
 			}
 
 			if old, dup := seen[r.Name]; dup {
-				diags = append(diags, errorAt(b.DefRange(), "Duplicate run",
-					"There is a run %q at %s:%d already.", r.Name, old.Filename, old.Start.Line)...)
+				stage.AddError(&diags, b.DefRange(), "Duplicate run",
+					"There is a run %q at %s:%d already.", r.Name, old.Filename, old.Start.Line)
 			}
 
 			seen[r.Name] = b.DefRange()
@@ -200,14 +200,14 @@ func Open(path string) (*File, map[string]*hcl.File, hcl.Diagnostics) {
 			f.Runs = append(f.Runs, r)
 
 		default:
-			diags = append(diags, errorAt(b.TypeRange, "Unknown block",
-				"A file of tests has the blocks variables and run, not %q.", b.Type)...)
+			stage.AddError(&diags, b.TypeRange, "Unknown block",
+				"A file of tests has the blocks variables and run, not %q.", b.Type)
 		}
 	}
 
 	if len(f.Runs) == 0 && !diags.HasErrors() {
-		diags = append(diags, errorAt(body.SrcRange, "No tests",
-			`The file has no run block, so it tests nothing. Write one: run "NAME" { ... }.`)...)
+		stage.AddError(&diags, body.SrcRange, "No tests",
+			`The file has no run block, so it tests nothing. Write one: run "NAME" { ... }.`)
 	}
 
 	return f, files, diags
@@ -217,17 +217,17 @@ func Open(path string) (*File, map[string]*hcl.File, hcl.Diagnostics) {
 func values(b *hclsyntax.Block, into map[string]*hclsyntax.Attribute) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	if len(b.Labels) > 0 {
-		diags = append(diags, errorAt(b.LabelRanges[0], "Unexpected label", "A variables block has no label.")...)
+		stage.AddError(&diags, b.LabelRanges[0], "Unexpected label", "A variables block has no label.")
 	}
 
 	for _, nested := range b.Body.Blocks {
-		diags = append(diags, errorAt(nested.TypeRange, "Unexpected block",
-			"A variables block contains values only: NAME = VALUE.")...)
+		stage.AddError(&diags, nested.TypeRange, "Unexpected block",
+			"A variables block contains values only: NAME = VALUE.")
 	}
 
 	for name, a := range b.Body.Attributes {
 		if _, dup := into[name]; dup {
-			diags = append(diags, errorAt(a.NameRange, "Duplicate value", "%s has a value already.", name)...)
+			stage.AddError(&diags, a.NameRange, "Duplicate value", "%s has a value already.", name)
 		}
 		into[name] = a
 	}
@@ -248,9 +248,9 @@ func (f *File) run(b *hclsyntax.Block) (*Run, hcl.Diagnostics) {
 	diags := gohcl.DecodeBody(&flat, nil, &r.body)
 	for name, a := range b.Body.Attributes {
 		if known := stage.TagWords(runBody{})[""]; !slices.Contains(known, name) {
-			diags = append(diags, errorAt(a.NameRange, "Unsupported argument",
+			stage.AddError(&diags, a.NameRange, "Unsupported argument",
 				"A run has no attribute %q.%s", name,
-				stage.DidYouMean(name, append(known, runBlocks...)))...)
+				stage.DidYouMean(name, append(known, runBlocks...)))
 		}
 	}
 
@@ -301,12 +301,12 @@ func (r *Run) block(b *hclsyntax.Block) hcl.Diagnostics {
 		for _, name := range slices.Sorted(maps.Keys(b.Body.Attributes)) {
 			a := b.Body.Attributes[name]
 			if v, more := a.Expr.Value(ctx); !more.HasErrors() && v.IsNull() {
-				diags = append(diags, errorAt(a.SrcRange, "Nothing expected", "%s is null, which tests nothing.", name)...)
+				stage.AddError(&diags, a.SrcRange, "Nothing expected", "%s is null, which tests nothing.", name)
 			}
 		}
 		if len(b.Body.Attributes) == 0 {
-			diags = append(diags, errorAt(b.DefRange(), "Nothing expected",
-				"An expect block without attributes tests nothing. Write cases = 4, or exists = true.")...)
+			stage.AddError(&diags, b.DefRange(), "Nothing expected",
+				"An expect block without attributes tests nothing. Write cases = 4, or exists = true.")
 		}
 
 		r.expects = append(r.expects, e)
@@ -316,7 +316,7 @@ func (r *Run) block(b *hclsyntax.Block) hcl.Diagnostics {
 		d := expectedDiag{rng: b.DefRange()}
 		diags := gohcl.DecodeBody(b.Body, &hcl.EvalContext{Functions: config.Functions()}, &d.diagBody)
 		if strings.TrimSpace(d.Text) == "" && !diags.HasErrors() {
-			diags = append(diags, errorAt(b.DefRange(), "Nothing expected", "text is a part of the message.")...)
+			stage.AddError(&diags, b.DefRange(), "Nothing expected", "text is a part of the message.")
 		}
 
 		r.errors = append(r.errors, d)

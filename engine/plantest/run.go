@@ -112,7 +112,7 @@ func (r *Run) judgeDiags(diags hcl.Diagnostics) hcl.Diagnostics {
 
 	for i := range r.errors {
 		if e := &r.errors[i]; !met[e] {
-			out = append(out, errorAt(e.rng, "Expected error is missing", "%s", e.missed(diags))...)
+			stage.AddError(&out, e.rng, "Expected error is missing", "%s", e.missed(diags))
 		}
 	}
 
@@ -194,12 +194,12 @@ func (r *Run) judge(cfg *config.Config, p *plan.Plan, sum plan.Summary) hcl.Diag
 
 		v, _ = v.Unmark()
 		if !v.IsKnown() {
-			out = append(out, errorAt(a.Condition.Range(), "Not judged",
-				"The condition depends on a stage that has not run; a test knows what the plan knows.")...)
+			stage.AddError(&out, a.Condition.Range(), "Not judged",
+				"The condition depends on a stage that has not run; a test knows what the plan knows.")
 			continue
 		}
 		if v.IsNull() || v.Type() != cty.Bool {
-			out = append(out, errorAt(a.Condition.Range(), "Invalid condition", "A condition is true or false.")...)
+			stage.AddError(&out, a.Condition.Range(), "Invalid condition", "A condition is true or false.")
 			continue
 		}
 
@@ -246,8 +246,8 @@ func (e *expectation) judge(cfg *config.Config, sum plan.Summary) hcl.Diagnostic
 func (e *expectation) counts(s *plan.StageSummary) hcl.Diagnostics {
 	var out hcl.Diagnostics
 	fail := func(attribute, format string, args ...any) {
-		out = append(out, errorAt(e.block.Body.Attributes[attribute].SrcRange, "Other than expected",
-			"%s", s.Address+" "+fmt.Sprintf(format, args...))...)
+		stage.AddError(&out, e.block.Body.Attributes[attribute].SrcRange, "Other than expected",
+			"%s", s.Address+" "+fmt.Sprintf(format, args...))
 	}
 
 	have := countsOf(s)

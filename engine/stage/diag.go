@@ -20,11 +20,14 @@ func WarningAt(at hcl.Range, summary, format string, args ...any) hcl.Diagnostic
 	return diags
 }
 
+// AddError appends an ErrorAt to diags.
+func AddError(diags *hcl.Diagnostics, at hcl.Range, summary, format string, args ...any) {
+	*diags = append(*diags, ErrorAt(at, summary, format, args...)...)
+}
+
 // Errors returns a function that appends errors at a place to diags.
 func Errors(diags *hcl.Diagnostics, at hcl.Range) func(summary, format string, args ...any) {
-	return func(summary, format string, args ...any) {
-		*diags = append(*diags, ErrorAt(at, summary, format, args...)...)
-	}
+	return func(summary, format string, args ...any) { AddError(diags, at, summary, format, args...) }
 }
 
 // NeverEqual returns the first operation of expr that tests whether values of different types are equal, and these

@@ -86,10 +86,10 @@ func (o *Own) Decode(body *hclsyntax.Body, ctx *hcl.EvalContext) (map[string]cty
 				)...)
 			continue
 		case seen[b.Name]:
-			diags = append(diags, ErrorAt(at, "Duplicate block", "%s has one block %s.", sentence(o.What), b.Name)...)
+			AddError(&diags, at, "Duplicate block", "%s has one block %s.", sentence(o.What), b.Name)
 			continue
 		case len(found.Labels) > 0:
-			diags = append(diags, ErrorAt(found.LabelRanges[0], "Extraneous label", "A block %s has no label.", b.Name)...)
+			AddError(&diags, found.LabelRanges[0], "Extraneous label", "A block %s has no label.", b.Name)
 			continue
 		}
 
@@ -128,7 +128,7 @@ func (o *Own) options(attrs hclsyntax.Attributes, ctx *hcl.EvalContext) (map[str
 		v, _ = v.UnmarkDeep()
 		v, err := o.Options[i].take(v)
 		if err != nil {
-			diags = append(diags, ErrorAt(a.Expr.Range(), "Wrong option", "%s: %s.", name, err)...)
+			AddError(&diags, a.Expr.Range(), "Wrong option", "%s: %s.", name, err)
 			continue
 		}
 		if secret {
@@ -140,7 +140,7 @@ func (o *Own) options(attrs hclsyntax.Attributes, ctx *hcl.EvalContext) (map[str
 
 	for _, opt := range o.Options {
 		if _, given := out[opt.Name]; opt.Required && !given && !diags.HasErrors() {
-			diags = append(diags, ErrorAt(o.At, "Missing option", "%s needs %s: %s.", sentence(o.What), opt.Name, opt.Doc)...)
+			AddError(&diags, o.At, "Missing option", "%s needs %s: %s.", sentence(o.What), opt.Name, opt.Doc)
 		}
 	}
 

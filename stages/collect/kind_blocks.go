@@ -42,8 +42,8 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 	kind := c.pools.Kind(rt.Kind).About()
 	for _, b := range common.Blocks {
 		if b.Type == "measure" && len(kind.Measure) == 0 {
-			diags = append(diags, stage.ErrorAt(b.DefRange(), "Wrong measure block",
-				"Runtimes of kind %s measure in a way of their own and use no measure block; remove it.", rt.Kind)...)
+			stage.AddError(&diags, b.DefRange(), "Wrong measure block",
+				"Runtimes of kind %s measure in a way of their own and use no measure block; remove it.", rt.Kind)
 		}
 	}
 

@@ -257,7 +257,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 
 	for i, e := range c.reuseEntries() {
 		if err := e.Check(); err != nil {
-			diags = append(diags, stage.ErrorAt(c.Reuse[i].Range, "Incomplete reuse", "%v", err)...)
+			stage.AddError(&diags, c.Reuse[i].Range, "Incomplete reuse", "%v", err)
 		}
 	}
 

@@ -61,29 +61,29 @@ func (a *assertion) bind(text string, ctx *hcl.EvalContext) (diags hcl.Diagnosti
 		case root == rowCount:
 			used = true
 			if len(t) > 1 {
-				diags = append(diags, stage.ErrorAt(t.SourceRange(), "Wrong aggregate",
-					"count is one number; it has no columns.")...)
+				stage.AddError(&diags, t.SourceRange(), "Wrong aggregate",
+					"count is one number; it has no columns.")
 			}
 
 		case slices.Contains(columnAggregates, root):
 			used = true
 			if _, ok := columnOf(t); !ok {
-				diags = append(diags, stage.ErrorAt(t.SourceRange(), "Wrong aggregate",
-					"Write %s.COLUMN, for example %s.latency.", root, root)...)
+				stage.AddError(&diags, t.SourceRange(), "Wrong aggregate",
+					"Write %s.COLUMN, for example %s.latency.", root, root)
 			}
 
 		default:
 			if v, d := t.TraverseAbs(ctx); !d.HasErrors() && !stage.IsRef(v) && !v.IsWhollyKnown() {
-				diags = append(diags, stage.ErrorAt(t.SourceRange(), "Value not known at plan time",
-					"%s is known only after its stage ran, and a gate's limits before.", traversalText(t))...)
+				stage.AddError(&diags, t.SourceRange(), "Value not known at plan time",
+					"%s is known only after its stage ran, and a gate's limits before.", traversalText(t))
 			}
 		}
 	}
 
 	if !used && !diags.HasErrors() {
-		diags = append(diags, stage.ErrorAt(a.Condition.Range(), "Condition without data",
+		stage.AddError(&diags, a.Condition.Range(), "Condition without data",
 			"The condition names no aggregate. There are count, and for a column %s.",
-			strings.Join(columnAggregates, ", "))...)
+			strings.Join(columnAggregates, ", "))
 	}
 
 	if diags.HasErrors() {

@@ -46,7 +46,7 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 		if diags = append(diags, d2...); !d.HasErrors() && !d2.HasErrors() {
 			ref, err := stage.RefOf(v)
 			if err != nil {
-				diags = append(diags, stage.ErrorAt(attr.Expr.Range(), "Wrong input", "%v", err)...)
+				stage.AddError(&diags, attr.Expr.Range(), "Wrong input", "%v", err)
 			}
 			c.input = ref
 		}
@@ -62,8 +62,8 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 		if first, dup := seen[e.name]; dup {
 			e.name = fmt.Sprintf("%s (line %d)", e.name, b.DefRange.Start.Line)
 			if b.Type == "assert" {
-				diags = append(diags, stage.ErrorAt(b.DefRange, "Duplicate assert", "Line %d has an assert of this name.",
-					first.Start.Line)...)
+				stage.AddError(&diags, b.DefRange, "Duplicate assert", "Line %d has an assert of this name.",
+					first.Start.Line)
 			}
 		}
 
@@ -72,8 +72,8 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 	}
 
 	if len(content.Blocks) == 0 {
-		diags = append(diags, stage.ErrorAt(body.MissingItemRange(), "Gate without checks",
-			"A gate needs at least one check or assert block; without one it would let everything through.")...)
+		stage.AddError(&diags, body.MissingItemRange(), "Gate without checks",
+			"A gate needs at least one check or assert block; without one it would let everything through.")
 	}
 
 	return diags
@@ -160,17 +160,17 @@ func (e *entry) common(body hcl.Body, ctx *hcl.EvalContext) (hcl.Body, hcl.Diagn
 	if a, ok := content.Attributes["severity"]; ok {
 		d := gohcl.DecodeExpression(a.Expr, ctx, &e.severity)
 		if diags = append(diags, d...); !d.HasErrors() && e.severity != SeverityFail && e.severity != SeverityWarn {
-			diags = append(diags, stage.ErrorAt(a.Expr.Range(), "Unknown severity",
-				"severity is %q; it must be \"fail\" or \"warn\".", e.severity)...)
+			stage.AddError(&diags, a.Expr.Range(), "Unknown severity",
+				"severity is %q; it must be \"fail\" or \"warn\".", e.severity)
 		}
 	}
 
 	if a, ok := content.Attributes["min_judged"]; ok {
 		d := gohcl.DecodeExpression(a.Expr, ctx, &e.minJudged)
 		if diags = append(diags, d...); !d.HasErrors() && !(e.minJudged >= 0 && e.minJudged <= 1) {
-			diags = append(diags, stage.ErrorAt(a.Expr.Range(), "Wrong share",
+			stage.AddError(&diags, a.Expr.Range(), "Wrong share",
 				"min_judged is %s; a share is between 0 and 1: 1 requires every row to be judged, 0 accepts that none is.",
-				number(e.minJudged))...)
+				number(e.minJudged))
 		}
 	}
 

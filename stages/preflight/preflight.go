@@ -184,8 +184,8 @@ func (c *Config) Check(cc *stage.CheckContext) (diags hcl.Diagnostics) {
 
 	for _, b := range c.Checks {
 		if b.check.Needs == "runtime" && c.runtime == nil {
-			diags = append(diags, stage.ErrorAt(b.Range, "Missing runtime",
-				"The check %q examines a runtime: add runtime = runtime.NAME to the preflight block.", b.Name)...)
+			stage.AddError(&diags, b.Range, "Missing runtime",
+				"The check %q examines a runtime: add runtime = runtime.NAME to the preflight block.", b.Name)
 		}
 	}
 

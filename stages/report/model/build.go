@@ -225,8 +225,7 @@ func (r *Report) losses(in Input) error {
 	for _, g := range skipped {
 		class := g.Value("class")
 		r.Skips = append(r.Skips, Skip{
-			Where: g.Value("stage"), Kind: class, Reason: g.Example.Message, Count: int64(g.Count),
-			Example: paramText(g.Example.Params),
+			Where: g.Value("stage"), Kind: class, Reason: g.Example.Message, Count: int64(g.Count), Example: g.Example.Case(),
 			Meaning: cmp.Or(meaning[class], "see the reason"),
 		})
 	}

@@ -56,6 +56,9 @@ type Example struct {
 	Attachments []stage.Attachment `json:"attachments,omitempty"`
 }
 
+// Case is the example's parameters as people read them: "m=1 n=128".
+func (e Example) Case() string { return paramText(e.Params) }
+
 // entryValue returns the value of a ledger's row in a column. known is false if there is no such
 // column and the case has no such parameter.
 func (l StageLedger) entryValue(entry map[string]any, name string) (text string, known bool) {
@@ -254,7 +257,7 @@ func WriteFailuresMarkdown(w io.Writer, groups []FailureGroup) error {
 		for _, v := range g.Values {
 			row = append(row, v)
 		}
-		t.Row(append(row, textutil.Code(paramText(g.Example.Params)))...)
+		t.Row(append(row, textutil.Code(g.Example.Case()))...)
 	}
 
 	return t.Markdown(w)
@@ -278,7 +281,7 @@ func (g FailureGroup) WriteText(w io.Writer, columns int, advice, command string
 
 	values := slices.DeleteFunc(slices.Clone(g.Values), func(v string) bool { return v == "" })
 	write(strings.Join(values, ", "), fmt.Sprint(g.Count))
-	write("e.g. "+paramText(g.Example.Params), "")
+	write("e.g. "+g.Example.Case(), "")
 
 	if g.Value("message") != g.Example.Message {
 		write(textutil.OneLine(g.Example.Message), "")

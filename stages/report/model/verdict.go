@@ -155,6 +155,9 @@ func (r *Report) totals() totals {
 	return t
 }
 
+// Coverage is the share of planned cases that have a row.
+func (t totals) Coverage() float64 { return float64(t.Covered) / float64(t.Planned) }
+
 // figures are the numbers at the top.
 func (r *Report) figures() []Figure {
 	t := r.totals()
@@ -163,7 +166,7 @@ func (r *Report) figures() []Figure {
 
 	coverage := Figure{Name: "coverage", Value: "-", Note: "nothing was planned here"}
 	if t.Planned > 0 {
-		coverage.Value = Percent(float64(t.Covered) / float64(t.Planned))
+		coverage.Value = Percent(t.Coverage())
 		coverage.Note = fmt.Sprintf("%s of %s cases", textutil.Count(t.Covered), textutil.Count(t.Planned))
 		if coverage.Level = Good; t.Covered < t.Planned {
 			coverage.Level = Warn
