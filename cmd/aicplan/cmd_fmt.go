@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -38,7 +35,7 @@ func (c *fmtCmd) Run(a *app) error {
 
 	changed := 0
 	for _, p := range paths {
-		files, err := hclFiles(p)
+		files, err := fileutil.Below(p, ".hcl")
 		if err != nil {
 			return err
 		}
@@ -102,7 +99,7 @@ func (c *fmtCmd) file(a *app, path string) (changed bool, err error) {
 		return false, err
 	}
 
-	if err := fileutil.WriteNamed(path, func(w io.Writer) error { _, err := w.Write(out); return err }); err != nil {
+	if err := fileutil.WriteNamed(path, fileutil.Bytes(out)); err != nil {
 		return false, err
 	}
 
@@ -125,31 +122,4 @@ func (a *app) format(src []byte, name string) ([]byte, error) {
 	}
 
 	return hclwrite.Format(src), nil
-}
-
-// hclFiles returns the plan files at or below path.
-func hclFiles(path string) ([]string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-
-	if !info.IsDir() {
-		return []string{path}, nil
-	}
-
-	var out []string
-	err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && p != path && strings.HasPrefix(d.Name(), "."):
-			return fs.SkipDir
-		case !d.IsDir() && strings.HasSuffix(p, ".hcl"):
-			out = append(out, p)
-		}
-		return nil
-	})
-
-	return out, err
 }

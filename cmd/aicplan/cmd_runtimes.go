@@ -42,20 +42,18 @@ type blockInfo struct {
 }
 
 func kindInfoOf(k *stage.RuntimeKind) kindInfo {
-	out := kindInfo{
+	return kindInfo{
 		Name: k.Name, Summary: k.Summary, Stability: string(k.Stability),
 		Attributes: slices.Sorted(slices.Values(slices.Concat(stage.RuntimeCommon, k.Attributes))),
 		Options:    optionInfos(k.Options, false), Measure: k.Measure, Bind: k.Binds,
+		Blocks: blockInfos(k.Blocks), Collect: blockInfos(k.Collect),
 	}
+}
 
-	for _, b := range k.Blocks {
-		out.Blocks = append(out.Blocks, blockInfo{b.Name, b.Doc, optionInfos(b.Options, b.Beside)})
+func blockInfos(blocks []stage.Block) (out []blockInfo) {
+	for _, b := range blocks {
+		out = append(out, blockInfo{b.Name, b.Doc, optionInfos(b.Options, b.Beside)})
 	}
-
-	for _, b := range k.Collect {
-		out.Collect = append(out.Collect, blockInfo{b.Name, b.Doc, optionInfos(b.Options, b.Beside)})
-	}
-
 	return out
 }
 

@@ -18,12 +18,7 @@ import (
 func gateGroups(r *run.Applied) []results.Group {
 	var finished []stage.Finished
 	for _, s := range r.Stages {
-		out := s.Outcome
-		if out == nil {
-			out = &stage.Outcome{Status: s.Status, Message: s.Message}
-		}
-		finished = append(finished, stage.Finished{Address: s.Address, Kind: s.Kind, Class: s.Is.Class,
-			Reused: s.Reused, Outcome: out, Seconds: s.Seconds})
+		finished = append(finished, s.Finished())
 	}
 	return results.Of(finished)
 }

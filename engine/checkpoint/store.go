@@ -233,10 +233,7 @@ func (s *Store) mkdir(dir string) error {
 
 // writeFile replaces path with data, atomically and durably.
 func (s *Store) writeFile(path string, data []byte) error {
-	tmp, err := s.writeTemp(filepath.Dir(path), func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	tmp, err := s.writeTemp(filepath.Dir(path), fileutil.Bytes(data))
 	if err != nil {
 		return s.explain("write", path, err)
 	}

@@ -18,9 +18,9 @@ import (
 // block returns the value of a block that is no stage, such as runtime.NAME.
 func (s *scope) block(r ref, decode func(*blockDecl, *hcl.EvalContext) (cty.Value, hcl.Diagnostics)) (cty.Value,
 	hcl.Diagnostics) {
-	d, ok := s.decl.blocks[r.root][r.name]
-	if !ok {
-		return cty.DynamicVal, s.undeclared(r.root, r.name, r.rng, namesOf(s.decl.blocks[r.root]))
+	d, diags := s.declared(r.root, r.name, r.rng)
+	if d == nil {
+		return cty.DynamicVal, diags
 	}
 
 	return s.once(r.root+"."+r.name, d.rng(), func() (cty.Value, hcl.Diagnostics) {

@@ -150,9 +150,9 @@ func (w *moduleWant) add(r ref) {
 }
 
 func (s *scope) moduleValue(name string, w *moduleWant) (cty.Value, hcl.Diagnostics) {
-	d, ok := s.decl.blocks["module"][name]
-	if !ok {
-		return cty.DynamicVal, s.undeclared("module", name, w.rng, namesOf(s.decl.blocks["module"]))
+	d, diags := s.declared("module", name, w.rng)
+	if d == nil {
+		return cty.DynamicVal, diags
 	}
 
 	children, diags := s.modulesNamed(d)
@@ -190,9 +190,9 @@ func (s *scope) moduleValue(name string, w *moduleWant) (cty.Value, hcl.Diagnost
 }
 
 func (s *scope) stageValue(r ref) (cty.Value, hcl.Diagnostics) {
-	d, ok := s.decl.blocks[r.root][r.name]
-	if !ok {
-		return cty.DynamicVal, s.undeclared(r.root, r.name, r.rng, namesOf(s.decl.blocks[r.root]))
+	d, diags := s.declared(r.root, r.name, r.rng)
+	if d == nil {
+		return cty.DynamicVal, diags
 	}
 
 	ins, diags := s.instancesOf(d)

@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 
+	"aicplan/engine/stage"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
@@ -97,7 +99,7 @@ func (s *scope) instancesOf(d *blockDecl) ([]*Instance, hcl.Diagnostics) {
 			v, more := s.eval(d.describe, each)
 			more = append(more, shown(v, "description", d.describe)...)
 			diags = append(diags, more...)
-			if !more.HasErrors() && v.IsKnown() && !v.IsNull() && v.Type() == cty.String {
+			if !more.HasErrors() && stage.IsText(v) {
 				in.Description = v.AsString()
 			}
 		}

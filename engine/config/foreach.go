@@ -136,7 +136,7 @@ func (s *scope) itemOf(expr hcl.Expression, key string) (from *scope, found hcl.
 
 func (s *scope) keyText(expr hcl.Expression) (string, bool) {
 	k, diags := s.eval(expr, nil)
-	if diags.HasErrors() || !k.IsKnown() || k.IsNull() || k.Type() != cty.String {
+	if diags.HasErrors() || !stage.IsText(k) {
 		return "", false
 	}
 	return k.AsString(), true

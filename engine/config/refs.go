@@ -185,7 +185,7 @@ func (s *scope) dynamicKeys(parsed exprParts, each *eachValue) map[hcl.Range]dyn
 		}
 
 		v, diags := s.eval(ix.Key, each)
-		if diags.HasErrors() || v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
+		if diags.HasErrors() || !stage.IsText(v) {
 			continue
 		}
 		if out == nil {

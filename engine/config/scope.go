@@ -272,6 +272,14 @@ func (s *scope) output(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics) 
 	return s.once("output."+name, o.rng, func() (cty.Value, hcl.Diagnostics) { return s.eval(o.value, nil) })
 }
 
+// declared returns a block of the module, or an error if there is none of that name.
+func (s *scope) declared(root, name string, rng hcl.Range) (*blockDecl, hcl.Diagnostics) {
+	if d, ok := s.decl.blocks[root][name]; ok {
+		return d, nil
+	}
+	return nil, s.undeclared(root, name, rng, namesOf(s.decl.blocks[root]))
+}
+
 func (s *scope) undeclared(root, name string, rng hcl.Range, known []string) hcl.Diagnostics {
 	what := cmp.Or(map[string]string{"var": "variable", "local": "local value"}[root], root)
 	diags := errorAt(rng, "Reference to undeclared "+what,
@@ -333,7 +341,7 @@ func (s *scope) loadChild(d *blockDecl) (*moduleDecl, string, hcl.Diagnostics) {
 		return nil, "", diags
 	}
 
-	if v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
+	if !stage.IsText(v) {
 		return nil, "", errorAt(a.Expr.Range(), "Invalid source",
 			"The source must be a string that is known before anything runs.")
 	}

@@ -62,5 +62,5 @@ func withoutSensitive(d *hcl.Diagnostic) *hcl.Diagnostic {
 const longText = 1000
 
 func long(v cty.Value) bool {
-	return v.Type() == cty.String && v.IsKnown() && !v.IsNull() && !v.IsMarked() && len(v.AsString()) >= longText
+	return stage.IsText(v) && !v.IsMarked() && len(v.AsString()) >= longText
 }

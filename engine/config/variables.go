@@ -372,7 +372,7 @@ func (s *scope) validateVariable(d *variableDecl, v cty.Value, at hcl.Range) hcl
 		switch {
 		case text.IsMarked():
 			message += " Its message contains the sensitive value, so it is not shown."
-		case !more.HasErrors() && text.IsKnown() && !text.IsNull() && text.Type() == cty.String:
+		case !more.HasErrors() && stage.IsText(text):
 			message = text.AsString()
 		}
 

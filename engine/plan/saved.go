@@ -3,7 +3,6 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,10 +63,7 @@ func Save(path string, p *Plan, s Saved) error {
 	if err != nil {
 		return err
 	}
-	return fileutil.WriteNamed(path, func(w io.Writer) error {
-		_, err := w.Write(append(data, '\n'))
-		return err
-	})
+	return fileutil.WriteNamed(path, fileutil.Bytes(append(data, '\n')))
 }
 
 // IsSaved reports whether path is a saved plan and not a plan in HCL.

@@ -5,7 +5,6 @@ package plantest
 
 import (
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 
 	"aicplan/engine/config"
 	"aicplan/engine/stage"
+	"aicplan/sink/base/fileutil"
 )
 
 // File is one test file.
@@ -126,34 +126,16 @@ var runBlocks = []string{
 func Find(paths []string) ([]string, error) {
 	var out []string
 	for _, p := range paths {
-		info, err := os.Stat(p)
+		files, err := fileutil.Below(p, config.TestSuffix)
 		if err != nil {
 			return nil, err
 		}
-
-		if !info.IsDir() {
-			if !strings.HasSuffix(p, config.TestSuffix) {
-				return nil, fmt.Errorf("%s is no file of tests: their names end in %s", p, config.TestSuffix)
+		for _, f := range files {
+			if !strings.HasSuffix(f, config.TestSuffix) { // the path itself
+				return nil, fmt.Errorf("%s is no file of tests: their names end in %s", f, config.TestSuffix)
 			}
-			out = append(out, p)
-			continue
 		}
-
-		err = filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return err
-			case d.IsDir() && path != p && strings.HasPrefix(d.Name(), "."):
-				return filepath.SkipDir
-			case !d.IsDir() && strings.HasSuffix(d.Name(), config.TestSuffix):
-				out = append(out, path)
-			}
-			return nil
-		})
-
-		if err != nil {
-			return nil, err
-		}
+		out = append(out, files...)
 	}
 
 	slices.Sort(out)

@@ -210,7 +210,7 @@ func (r *Run) judge(cfg *config.Config, p *plan.Plan, sum plan.Summary) hcl.Diag
 		message := "The condition is false."
 		if text, _, diags := cfg.EvalWith(a.ErrorMessage, names, functions); diags.HasErrors() {
 			out = append(out, diags...)
-		} else if text, _ = text.Unmark(); text.IsKnown() && !text.IsNull() && text.Type() == cty.String {
+		} else if text, _ = text.Unmark(); stage.IsText(text) {
 			message = text.AsString()
 		}
 

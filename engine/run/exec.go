@@ -127,19 +127,13 @@ func (r *runner) finished(before string) []stage.Finished {
 			continue
 		}
 
-		o := sr.Outcome
-		if o == nil {
-			o = &stage.Outcome{Status: sr.Status, Message: sr.Message}
+		f := sr.Finished()
+		f.After = r.plan.Graph.Deps(sr.Address)
+		if data := r.data[s.Address()]; f.Outcome.Data == nil && data != nil {
+			with := *f.Outcome
+			with.Data = data
+			f.Outcome = &with
 		}
-
-		if o.Data == nil && r.data[s.Address()] != nil {
-			with := *o
-			with.Data = r.data[s.Address()]
-			o = &with
-		}
-
-		f := stage.Finished{Address: sr.Address, Kind: sr.Kind, Class: sr.Is.Class, Reused: sr.Reused, Outcome: o,
-			Seconds: sr.Seconds, After: r.plan.Graph.Deps(sr.Address)}
 		if s.Plan != nil {
 			f.Waterfall = s.Plan.Waterfall
 		}

@@ -62,6 +62,16 @@ type StageResult struct {
 	Seconds float64
 }
 
+// Finished describes the stage for stages that depend on it.
+func (s *StageResult) Finished() stage.Finished {
+	out := s.Outcome
+	if out == nil {
+		out = &stage.Outcome{Status: s.Status, Message: s.Message}
+	}
+	return stage.Finished{Address: s.Address, Kind: s.Kind, Class: s.Is.Class, Reused: s.Reused, Outcome: out,
+		Seconds: s.Seconds}
+}
+
 // runner holds the state of one run.
 type runner struct {
 	plan *plan.Plan

@@ -166,7 +166,7 @@ func (o *Option) take(v cty.Value) (cty.Value, error) {
 		conv, err := convert.Convert(v, o.Type)
 		switch what := textutil.WithArticle(o.Type.FriendlyName()); {
 		case err == nil:
-		case v.IsKnown() && !v.IsNull() && v.Type() == cty.String && !o.Secret:
+		case IsText(v) && !o.Secret:
 			return v, fmt.Errorf("it must be %s, not %q", what, v.AsString())
 		case o.Type.IsPrimitiveType(): // the cause would only repeat the type
 			return v, fmt.Errorf("it must be %s, not %s", what, textutil.WithArticle(v.Type().FriendlyName()))
@@ -188,7 +188,7 @@ func (o *Option) CheckTexts(v cty.Value) error {
 		return nil
 	}
 	return cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) {
-		if v.IsKnown() && !v.IsNull() && v.Type() == cty.String && v.AsString() != "" { // an empty text means not set
+		if IsText(v) && v.AsString() != "" { // an empty text means not set
 			return true, o.Check(v.AsString())
 		}
 		return true, nil

@@ -11,6 +11,9 @@ const Sensitive = sensitive("sensitive")
 
 type sensitive string
 
+// IsText reports whether a value is a known string.
+func IsText(v cty.Value) bool { return v.Type() == cty.String && v.IsKnown() && !v.IsNull() }
+
 // SensitiveTexts returns the words and numbers in a value, as they may occur in text.
 func SensitiveTexts(v cty.Value) []string {
 	var out []string
@@ -20,10 +23,9 @@ func SensitiveTexts(v cty.Value) []string {
 	v, _ = v.UnmarkDeep()
 	for _, v := range cty.DeepValues(v) {
 		switch {
-		case !v.IsKnown() || v.IsNull():
-		case v.Type() == cty.String:
+		case IsText(v):
 			out = append(out, v.AsString())
-		case v.Type() == cty.Number:
+		case v.Type() == cty.Number && v.IsKnown() && !v.IsNull():
 			out = append(out, v.AsBigFloat().Text('f', -1))
 		}
 	}

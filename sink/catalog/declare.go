@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -241,4 +242,13 @@ func (c *Catalog) Suggest(name string) []string {
 		names = append(names, t.Name)
 	}
 	return textutil.Near(Stem(name), names, 3)
+}
+
+// DidYouMean returns a sentence with the tables that are similar to name, or "".
+func (c *Catalog) DidYouMean(name string) string {
+	near := c.Suggest(name)
+	if len(near) == 0 {
+		return ""
+	}
+	return " Did you mean " + strings.Join(near, " or ") + "?"
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -132,23 +133,25 @@ func readColumn(pf *file.Reader, i int, rows int64) (arrow.Array, error) {
 	case isNull:
 		return table.Nulls(table.String, int(rows)), nil
 	case c.PhysicalType() == parquet.Types.Boolean:
-		v, valid, err := readValues(pf, i, (*file.BooleanColumnChunkReader).ReadBatch)
+		v, valid, err := readValues(pf, i, (*file.BooleanColumnChunkReader).ReadBatch, same)
 		return table.Flags(v, valid), err
 	case c.PhysicalType() == parquet.Types.Double:
-		v, valid, err := readValues(pf, i, (*file.Float64ColumnChunkReader).ReadBatch)
+		v, valid, err := readValues(pf, i, (*file.Float64ColumnChunkReader).ReadBatch, same)
 		return table.Floats(v, valid), err
 	case c.PhysicalType() == parquet.Types.Float:
-		v, valid, err := readValues(pf, i, (*file.Float32ColumnChunkReader).ReadBatch)
-		return table.Floats(each(v, func(f float32) float64 { return float64(f) }), valid), err
+		v, valid, err := readValues(pf, i, (*file.Float32ColumnChunkReader).ReadBatch,
+			each(func(f float32) float64 { return float64(f) }))
+		return table.Floats(v, valid), err
 	case c.PhysicalType() == parquet.Types.Int32 && (plain || isInt):
-		v, valid, err := readValues(pf, i, (*file.Int32ColumnChunkReader).ReadBatch)
+		convert := func(n int32) int64 { return int64(n) }
 		if isInt && !integer.IsSigned() {
-			return table.Ints(each(v, func(n int32) int64 { return int64(uint32(n)) }), valid), err
+			convert = func(n int32) int64 { return int64(uint32(n)) }
 		}
 
-		return table.Ints(each(v, func(n int32) int64 { return int64(n) }), valid), err
+		v, valid, err := readValues(pf, i, (*file.Int32ColumnChunkReader).ReadBatch, each(convert))
+		return table.Ints(v, valid), err
 	case c.PhysicalType() == parquet.Types.Int64 && (plain || isInt):
-		v, valid, err := readValues(pf, i, (*file.Int64ColumnChunkReader).ReadBatch)
+		v, valid, err := readValues(pf, i, (*file.Int64ColumnChunkReader).ReadBatch, same)
 		if isInt && !integer.IsSigned() {
 			for _, n := range v {
 				if n < 0 {
@@ -159,7 +162,18 @@ func readColumn(pf *file.Reader, i int, rows int64) (arrow.Array, error) {
 
 		return table.Ints(v, valid), err
 	case c.PhysicalType() == parquet.Types.ByteArray && logical != nil && logical.Equals(schema.StringLogicalType{}):
-		v, valid, err := readTexts(pf, i)
+		words := map[string]string{} // of few values in many rows
+		intern := func(b parquet.ByteArray) string {
+			if s, ok := words[string(b)]; ok {
+				return s
+			}
+			s := string(b) // the reader reuses its pages
+			if len(words) < batch {
+				words[s] = s
+			}
+			return s
+		}
+		v, valid, err := readValues(pf, i, (*file.ByteArrayColumnChunkReader).ReadBatch, each(intern))
 		return table.Texts(v, valid), err
 	}
 
@@ -176,47 +190,21 @@ const batch = 1 << 14
 
 // readValues reads a column of all row groups: one value for each row, the zero value if
 // valid is false. valid is nil if no row is null.
-func readValues[R any, T any](
+func readValues[R, T, V any](
 	pf *file.Reader,
 	col int,
 	read func(R, int64, []T, []int16, []int16) (int64, int, error),
-) ([]T, []bool, error) {
-	out, valid := make([]T, 0, room(pf)), make([]bool, 0, room(pf))
+	convert func([]T) []V,
+) ([]V, []bool, error) {
+	out, valid := make([]V, 0, room(pf)), make([]bool, 0, room(pf))
 	buf := make([]T, batch)
 	err := readChunks(pf, col, func(cr R, levels []int16) (int64, error) {
 		n, k, err := read(cr, batch, buf, levels, nil)
 		if err == nil {
-			out, valid = spreadOut(out, valid, buf[:k], levels, int(n))
+			out, valid = spreadOut(out, valid, convert(buf[:k]), levels, int(n))
 		}
 
 		return n, err
-	})
-	return out, compactValid(valid), err
-}
-
-// readTexts is readValues for strings, which it copies: the reader reuses its
-// pages.
-func readTexts(pf *file.Reader, col int) ([]string, []bool, error) {
-	out, valid := make([]string, 0, room(pf)), make([]bool, 0, room(pf))
-	buf := make([]parquet.ByteArray, batch)
-	words := map[string]string{} // of few values in many rows
-	err := readChunks(pf, col, func(cr *file.ByteArrayColumnChunkReader, levels []int16) (int64, error) {
-		n, k, err := cr.ReadBatch(batch, buf, levels, nil)
-		if err != nil {
-			return n, err
-		}
-		texts := each(buf[:k], func(b parquet.ByteArray) string {
-			if s, ok := words[string(b)]; ok {
-				return s
-			}
-			s := string(b)
-			if len(words) < batch {
-				words[s] = s
-			}
-			return s
-		})
-		out, valid = spreadOut(out, valid, texts, levels, int(n))
-		return n, nil
 	})
 	return out, compactValid(valid), err
 }
@@ -271,11 +259,7 @@ func readChunks[R any](pf *file.Reader, col int, read func(cr R, levels []int16)
 // levels all do.
 func spreadOut[T any](out []T, valid []bool, dense []T, levels []int16, n int) ([]T, []bool) {
 	if levels == nil {
-		for range dense {
-			valid = append(valid, true)
-		}
-
-		return append(out, dense...), valid
+		return append(out, dense...), append(valid, slices.Repeat([]bool{true}, len(dense))...)
 	}
 
 	k := 0
@@ -292,20 +276,20 @@ func spreadOut[T any](out []T, valid []bool, dense []T, levels []int16, n int) (
 }
 
 func compactValid(valid []bool) []bool {
-	for _, v := range valid {
-		if !v {
-			return valid
-		}
+	if slices.Contains(valid, false) {
+		return valid
 	}
-
 	return nil
 }
 
-func each[A, B any](in []A, f func(A) B) []B {
-	out := make([]B, len(in))
-	for i, v := range in {
-		out[i] = f(v)
-	}
+func same[T any](in []T) []T { return in }
 
-	return out
+func each[A, B any](f func(A) B) func(in []A) []B {
+	return func(in []A) []B {
+		out := make([]B, len(in))
+		for i, v := range in {
+			out[i] = f(v)
+		}
+		return out
+	}
 }

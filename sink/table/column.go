@@ -117,24 +117,16 @@ func Array(rec arrow.Record, name string) (arrow.Array, error) {
 
 // Int64s reads a column of integers. The values may share the record's memory.
 func Int64s(rec arrow.Record, name string) (*Col[int64], error) {
-	arr, err := Array(rec, name)
-	if err != nil {
-		return nil, err
-	}
-
+	arr, _ := Array(rec, name)
 	if a, ok := arr.(*array.Int64); ok && a.NullN() == 0 {
 		return &Col[int64]{Name: name, Values: a.Int64Values()}, nil
 	}
-	return read[int64, *array.Int64](name, arr, Int64)
+	return read[int64, *array.Int64](rec, name, Int64)
 }
 
 // Float64s reads a column of numbers; integers are converted. The values may share the record's memory.
 func Float64s(rec arrow.Record, name string) (*Col[float64], error) {
-	arr, err := Array(rec, name)
-	if err != nil {
-		return nil, err
-	}
-
+	arr, _ := Array(rec, name)
 	switch a := arr.(type) {
 	case *array.Float64:
 		if a.NullN() == 0 {
@@ -142,7 +134,7 @@ func Float64s(rec arrow.Record, name string) (*Col[float64], error) {
 		}
 
 	case *array.Int64:
-		ints, err := read[int64, *array.Int64](name, arr, Int64)
+		ints, err := read[int64, *array.Int64](rec, name, Int64)
 		if err != nil {
 			return nil, err
 		}
@@ -154,16 +146,12 @@ func Float64s(rec arrow.Record, name string) (*Col[float64], error) {
 		return c, nil
 	}
 
-	return read[float64, *array.Float64](name, arr, Float64)
+	return read[float64, *array.Float64](rec, name, Float64)
 }
 
 // Strings reads a column of strings. The strings share the record's memory.
 func Strings(rec arrow.Record, name string) (*Col[string], error) {
-	arr, err := Array(rec, name)
-	if err != nil {
-		return nil, err
-	}
-	return read[string, *array.String](name, arr, String)
+	return read[string, *array.String](rec, name, String)
 }
 
 // Empty counts the rows that are null or an empty text.
@@ -178,15 +166,16 @@ func Empty(c *Col[string]) (n int) {
 
 // Bools reads a column of booleans.
 func Bools(rec arrow.Record, name string) (*Col[bool], error) {
+	return read[bool, *array.Boolean](rec, name, Bool)
+}
+
+// read reads the values of a column. A column of another type is an error unless all of its values are null.
+func read[T any, A interface{ Value(int) T }](rec arrow.Record, name string, want arrow.DataType) (*Col[T], error) {
 	arr, err := Array(rec, name)
 	if err != nil {
 		return nil, err
 	}
-	return read[bool, *array.Boolean](name, arr, Bool)
-}
 
-// read reads the values of a column. A column of another type is an error unless all of its values are null.
-func read[T any, A interface{ Value(int) T }](name string, arr arrow.Array, want arrow.DataType) (*Col[T], error) {
 	c := &Col[T]{Name: name, Values: make([]T, arr.Len())}
 	if arr.NullN() > 0 {
 		c.valid = make([]bool, arr.Len())

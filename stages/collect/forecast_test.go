@@ -1,11 +1,12 @@
 package collect
 
 import (
-	"aicplan/stages/collect/rows"
 	"os"
 	"regexp"
 	"slices"
 	"testing"
+
+	"aicplan/stages/collect/rows"
 )
 
 // TestMeasuredColumnsAreDocumented checks that forecasts and docs/reference/measuring.md have the same columns.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zclconf/go-cty/cty"
 	"golang.org/x/sys/unix"
 
 	"aicplan/cudaops/worker"
@@ -139,13 +138,13 @@ func (c *Config) invalidCases(cases *grid.Cases, planDir string) (n int, example
 	for i := range cases.Len() {
 		for _, col := range judged {
 			v := cases.Value(i, col.at)
-			if v.Type() == cty.String && !v.IsNull() && slices.Contains(words[col.name], v.AsString()) {
+			if stage.IsText(v) && slices.Contains(words[col.name], v.AsString()) {
 				continue
 			}
 
 			if n++; n == 1 {
 				text := "null"
-				if v.Type() == cty.String && !v.IsNull() {
+				if stage.IsText(v) {
 					text = fmt.Sprintf("%q", v.AsString())
 				}
 				example = fmt.Sprintf("op %q of %s runtime takes %s %s, and %s has %s", name, textutil.WithArticle(c.runtime.Kind),

@@ -148,7 +148,7 @@ func stageAttachment(batch *fileutil.Batch, store *checkpoint.Store, path string
 		if err != nil {
 			return "", err
 		}
-		return batch.StageBytes(path, data)
+		return batch.Stage(path, fileutil.Bytes(data))
 	}
 
 	object, err := store.ObjectPath(a.Digest)

@@ -243,11 +243,8 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 
 	if c.Table != "" {
 		if _, ok := cc.Tables.Lookup(c.Table); !ok {
-			near := strings.Join(cc.Tables.Suggest(c.Table), " or ")
-			if near != "" {
-				near = " Did you mean " + near + "?"
-			}
-			bad("Unknown table", "There is no perf table %q. A table block declares one (aicplan help table).%s", c.Table, near)
+			bad("Unknown table", "There is no perf table %q. A table block declares one (aicplan help table).%s", c.Table,
+				cc.Tables.DidYouMean(c.Table))
 		}
 	}
 

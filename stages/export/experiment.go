@@ -103,7 +103,7 @@ func (a *attached) experiment(sets []*stage.Dataset) error {
 				if file.Name == "timing_stats_0.json" {
 					latency, err := latencies(data)
 					if err == nil && latency != nil {
-						err = write(path.Join(dir, latencyFile), contents(latency))
+						err = write(path.Join(dir, latencyFile), fileutil.Bytes(latency))
 					}
 					if err != nil {
 						return fmt.Errorf("%s of row %d: %w", file.Name, i+1, err)
@@ -127,11 +127,11 @@ func (a *attached) experiment(sets []*stage.Dataset) error {
 			filled := a.config.card(row, &facts, ds)
 			card, err := filled.YAML()
 			if err == nil {
-				err = write(path.Join(dir, cardFile), contents(card))
+				err = write(path.Join(dir, cardFile), fileutil.Bytes(card))
 			}
 
 			if err == nil {
-				err = write(path.Join(dir, scriptFile), contents(facts.script(text(row[experimentID]))))
+				err = write(path.Join(dir, scriptFile), fileutil.Bytes(facts.script(text(row[experimentID]))))
 			}
 
 			if err != nil {
@@ -149,7 +149,7 @@ func (a *attached) experiment(sets []*stage.Dataset) error {
 
 	summary, err := experiment.Summary(cells)
 	if err == nil {
-		err = write(summaryFile, contents(summary))
+		err = write(summaryFile, fileutil.Bytes(summary))
 	}
 
 	if err != nil {
@@ -162,7 +162,7 @@ func (a *attached) experiment(sets []*stage.Dataset) error {
 	}
 
 	for ext, data := range map[string][]byte{".svg": svg, ".png": png} {
-		if err := write(plotName+ext, contents(data)); err != nil {
+		if err := write(plotName+ext, fileutil.Bytes(data)); err != nil {
 			return err
 		}
 	}
@@ -171,19 +171,11 @@ func (a *attached) experiment(sets []*stage.Dataset) error {
 	return nil
 }
 
-// contents returns a function that writes data.
-func contents(data []byte) func(io.Writer) error {
-	return func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	}
-}
-
 // unpacked returns a function that writes an attachment, decompressed if its name ends with .gz. The tools
 // that read traces of experiments look for files that are not compressed.
 func unpacked(name string, data []byte) func(io.Writer) error {
 	if path.Ext(name) != ".gz" {
-		return contents(data)
+		return fileutil.Bytes(data)
 	}
 
 	return func(w io.Writer) error {

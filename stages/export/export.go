@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -238,15 +237,7 @@ func (c *Config) within(outDir, name string) (string, error) {
 
 // make is within for a file that is about to be written: it makes its folder.
 func (c *Config) make(outDir, name string) (string, error) {
-	full, err := c.within(outDir, name)
-	if err != nil {
-		return "", err
-	}
-
-	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-		return "", fileutil.Explain("make the folder of", full, err)
-	}
-	return full, nil
+	return fileutil.Place(outDir, path.Join(c.Dir, name))
 }
 
 // keyOf returns the columns that identify a row, without those that rec lacks and for which readers assume no value.

@@ -324,7 +324,7 @@ func restage(batch *fileutil.Batch, path string, next func(data []byte) ([]byte,
 		return err
 	}
 
-	_, err = batch.StageBytes(path, text)
+	_, err = batch.Stage(path, fileutil.Bytes(text))
 	return err
 }
 
@@ -457,7 +457,7 @@ func (c *Config) systemSpec(batch *fileutil.Batch, rc *stage.RunContext, t targe
 		return nil, fileutil.Explain("read", full, err)
 	}
 
-	digest, err := batch.StageBytes(full, src)
+	digest, err := batch.Stage(full, fileutil.Bytes(src))
 	if err != nil {
 		return nil, err
 	}

@@ -109,7 +109,7 @@ func (s *Stage) unfit() hcl.Diagnostics {
 func unfitValue(d *grid.Dim) string {
 	for i, values := range d.Values {
 		for _, v := range values {
-			if v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
+			if !stage.IsText(v) {
 				continue
 			}
 			if why := textutil.Unfit(v.AsString()); why != "" {

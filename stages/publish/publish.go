@@ -237,13 +237,9 @@ func listed(artifacts map[string][]stage.Artifact, exports []*stage.Ref) string 
 }
 
 func (c *Config) writeBody(outDir, body string) (stage.Artifact, error) {
-	path, err := fileutil.Within(outDir, bodyFile)
+	path, err := fileutil.Place(outDir, bodyFile)
 	if err != nil {
 		return stage.Artifact{}, err
-	}
-
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return stage.Artifact{}, fileutil.Explain("make the folder of", path, err)
 	}
 
 	digest, err := fileutil.WriteFile(path, []byte(body))

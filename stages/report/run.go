@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -109,20 +108,13 @@ func shipped(name string) *systems.Spec {
 
 // write writes one format and returns the file.
 func (c *Config) write(outDir, format string, r *model.Report) (stage.Artifact, error) {
-	path, err := fileutil.Within(outDir, c.base()+extensions[format])
+	path, err := fileutil.Place(outDir, c.base()+extensions[format])
 	if err != nil {
 		return stage.Artifact{}, fmt.Errorf("report: %w", err)
 	}
 
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return stage.Artifact{}, fileutil.Explain("make the folder of", path, err)
-	}
-
 	digest, err := fileutil.Write(path, func(w io.Writer) error { return Write(w, format, r) })
-	if err != nil {
-		return stage.Artifact{}, err
-	}
-	return stage.Artifact{Path: path, Digest: digest}, nil
+	return stage.Artifact{Path: path, Digest: digest}, err
 }
 
 // carriedRows is the number of rows per table that an HTML report contains.

@@ -49,11 +49,11 @@ func TestBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b Batch
-	digest, err := b.StageBytes(old, []byte("after"))
+	digest, err := b.Stage(old, Bytes([]byte("after")))
 	if err != nil || digest != Digest([]byte("after")) {
 		t.Fatal(digest, err)
 	}
-	if _, err := b.StageBytes(filepath.Join(dir, "new"), []byte("new")); err != nil {
+	if _, err := b.Stage(filepath.Join(dir, "new"), Bytes([]byte("new"))); err != nil {
 		t.Fatal(err)
 	}
 	if got := contents(t, dir)["old"]; got != "before" {
@@ -75,7 +75,7 @@ func TestBatchIsAllOrNone(t *testing.T) {
 	}
 
 	var b Batch
-	if _, err := b.StageBytes(filepath.Join(dir, "old"), []byte("after")); err != nil {
+	if _, err := b.Stage(filepath.Join(dir, "old"), Bytes([]byte("after"))); err != nil {
 		t.Fatal(err)
 	}
 	broken := errors.New("broken")

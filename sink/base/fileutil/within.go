@@ -70,6 +70,28 @@ func Within(dir, name string) (string, error) {
 	return filepath.Join(dir, clean), nil
 }
 
+// Below returns path itself if it is no folder, else the files below it whose names end in suffix. Folders whose names
+// begin with a dot are not searched.
+func Below(path, suffix string) (out []string, err error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return []string{path}, err
+	}
+
+	err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && p != path && strings.HasPrefix(d.Name(), "."):
+			return fs.SkipDir
+		case !d.IsDir() && strings.HasSuffix(p, suffix):
+			out = append(out, p)
+		}
+		return nil
+	})
+	return out, err
+}
+
 // prefixes yields a, a/b and a/b/c of a/b/c.
 func prefixes(path string) iter.Seq[string] {
 	return func(yield func(string) bool) {
@@ -79,6 +101,18 @@ func prefixes(path string) iter.Seq[string] {
 			}
 		}
 	}
+}
+
+// Place is Within for a file that is about to be written: it makes its folder.
+func Place(dir, name string) (string, error) {
+	path, err := Within(dir, name)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", Explain("make the folder of", path, err)
+	}
+	return path, nil
 }
 
 // maxName is the maximum length of one name in bytes. Temporary names are a few bytes

@@ -51,10 +51,15 @@ func DigestOf(h hash.Hash) string { return digestPrefix + hex.EncodeToString(h.S
 // WriteFile replaces the content of path, with permission 0644, and returns the digest of
 // the bytes. The folder must exist. After an error the old file, if any, is unchanged.
 func WriteFile(path string, data []byte) (string, error) {
-	return Write(path, func(w io.Writer) error {
+	return Write(path, Bytes(data))
+}
+
+// Bytes returns a function that writes data.
+func Bytes(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
 		_, err := w.Write(data)
 		return err
-	})
+	}
 }
 
 // Write is WriteFile for content that fill writes. Writes are buffered. An error of fill is
@@ -109,14 +114,6 @@ func (b *Batch) Stage(path string, fill func(io.Writer) error) (digest string, e
 	}
 
 	return DigestOf(h.h), nil
-}
-
-// StageBytes is Stage for content in memory.
-func (b *Batch) StageBytes(path string, data []byte) (digest string, err error) {
-	return b.Stage(path, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
 }
 
 // Commit gives all files their names, in the order in which they were staged. It first

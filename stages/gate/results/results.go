@@ -3,6 +3,7 @@
 package results
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -104,7 +105,7 @@ func clean(s string) string {
 func details(r stage.CheckResult) string {
 	var sb strings.Builder
 	if r.Value != "" || r.Limit != "" {
-		fmt.Fprintf(&sb, "found %s, asked %s\n", orDash(r.Value), orDash(r.Limit))
+		fmt.Fprintf(&sb, "found %s, asked %s\n", cmp.Or(r.Value, "-"), cmp.Or(r.Limit, "-"))
 	}
 
 	for _, row := range r.Rows {
@@ -115,11 +116,4 @@ func details(r stage.CheckResult) string {
 		fmt.Fprintf(&sb, "%s\n", r.Fix)
 	}
 	return sb.String()
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }
