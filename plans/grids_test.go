@@ -76,7 +76,7 @@ func TestWhyNamesTheFilter(t *testing.T) {
 				values[name] = cty.BoolVal(v)
 			}
 		}
-		verdict, diags := grid.Why(context.Background(), g.Spec(), values)
+		verdict, diags := grid.Why(context.Background(), g.Spec, values)
 		if verdict == nil {
 			t.Errorf("%s %s: %s", tc.backend, tc.op, text(diags))
 			continue
@@ -138,7 +138,7 @@ func TestGridsFitTheirTables(t *testing.T) {
 	for _, backend := range backends {
 		for op, g := range gridsOf(t, shared(t, planOf(backend))) {
 			id := backend + " " + op
-			spec := g.Spec()
+			spec := g.Spec
 			want, ok := catalog.LookupOp(op)
 			if !ok || want.Table != spec.Perf {
 				t.Errorf("%s: table %q, the catalog says %q", id, spec.Perf, want.Table)
@@ -176,7 +176,7 @@ func TestGridsFitTheirTables(t *testing.T) {
 					}
 				}
 			}
-			checkWords(t, id, g.Spec(), func() *grid.Cases { c, _ := g.Cases(context.Background()); return c })
+			checkWords(t, id, g.Spec, func() *grid.Cases { c, _ := g.Cases(context.Background()); return c })
 		}
 	}
 }

@@ -34,7 +34,7 @@ var systemOf = map[int]string{80: "a100_sxm", 89: "l40s", 90: "h200_sxm", 100: "
 func options(plan string, vars []string) config.Options {
 	set := stages.All()
 	return config.Options{
-		Path: plan, Kinds: set.Kinds(), Runtimes: set.Runtimes(), Services: set.Services(), Vars: vars,
+		Path: plan, Kinds: set.Kinds, Runtimes: set.Runtimes(), Services: set.Services(), Vars: vars,
 		Systems: func(name, file string) (*systems.Spec, error) {
 			if file != "" {
 				return systems.LoadFile(file)
@@ -89,7 +89,7 @@ func gridsOf(tb testing.TB, cfg *config.Config) map[string]*grids.Stage {
 			continue
 		}
 		g := decodeGrid(tb, cfg, in)
-		op := g.Spec().Op
+		op := g.Spec.Op
 		if in.Name != op {
 			tb.Errorf("%s is of op %s: a grid is named as its op, so that people find it", in.Address, op)
 		}

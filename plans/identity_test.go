@@ -80,7 +80,7 @@ func identities(t *testing.T, name string) string {
 			continue
 		}
 		if g, ok := st.(*grids.Stage); ok {
-			specs[in.Address] = g.Spec()
+			specs[in.Address] = g.Spec
 		}
 		c, collects := st.(*collect.Config)
 		if collects {

@@ -158,7 +158,7 @@ func TestGridFingerprint(t *testing.T) {
 
 func TestGridErrorsReachTheEngine(t *testing.T) {
 	s, diags := decode(t, "op = \"x\"\naxis \"m\" { values = local.nope }")
-	if !diags.HasErrors() || s.Spec() != nil {
+	if !diags.HasErrors() || s.Spec != nil {
 		t.Errorf("diagnostics %v", diags)
 	}
 
@@ -181,7 +181,7 @@ func TestGridNamesHideNoRoot(t *testing.T) {
 	names := []string{"var", "local", "module", "system", "runtime", "part", "each", "path"}
 	set := stages.All()
 	defer set.Close() //nolint:errcheck // no workers
-	for name := range set.Kinds() {
+	for name := range set.Kinds {
 		names = append(names, name)
 	}
 	for _, k := range set.Services() {

@@ -37,7 +37,7 @@ func TestIdentityTable(t *testing.T) {
 	defer set.Close() //nolint:errcheck // no workers
 	var lines []string
 
-	kinds := set.Kinds()
+	kinds := set.Kinds
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		k := kinds[name]
 		switch {

@@ -23,7 +23,7 @@ import (
 
 // Set is every stage kind, with what they share during a run.
 type Set struct {
-	kinds      map[string]stage.Kind
+	Kinds      map[string]stage.Kind // by name
 	pools      *runtimes.Pools
 	invocation executors.Invocation
 }
@@ -34,7 +34,7 @@ func All() *Set { return With(runtimes.Kinds()) }
 
 // With makes the set of all kinds for runtimes of other kinds.
 func With(kinds []runtimes.Kind) *Set {
-	s := &Set{kinds: map[string]stage.Kind{}, pools: runtimes.NewPools(kinds)}
+	s := &Set{Kinds: map[string]stage.Kind{}, pools: runtimes.NewPools(kinds)}
 	for _, k := range []stage.Kind{
 		preflight.Kind(preflight.Checks(s.pools, nvml.Open)),
 		grids.Kind(),
@@ -47,17 +47,14 @@ func With(kinds []runtimes.Kind) *Set {
 		report.Kind(),
 		publish.Kind(),
 	} {
-		if _, dup := s.kinds[k.Name]; dup {
+		if _, dup := s.Kinds[k.Name]; dup {
 			panic(fmt.Sprintf("two stage kinds are called %q", k.Name))
 		}
-		s.kinds[k.Name] = k
+		s.Kinds[k.Name] = k
 	}
 
 	return s
 }
-
-// Kinds returns the kinds by name.
-func (s *Set) Kinds() map[string]stage.Kind { return s.kinds }
 
 // Runtimes are the kinds of runtimes.
 func (s *Set) Runtimes() []stage.RuntimeKind { return runtimes.Registered(s.pools.Kinds) }

@@ -160,7 +160,7 @@ func (a *app) load(f planFlags) (*config.Config, error) {
 func (a *app) loadOptions(f planFlags) config.Options {
 	all := a.stages()
 	return config.Options{
-		Path: f.Path, Kinds: all.Kinds(), Runtimes: all.Runtimes(), Services: all.Services(),
+		Path: f.Path, Kinds: all.Kinds, Runtimes: all.Runtimes(), Services: all.Services(),
 		Vars: f.Var, VarFiles: f.VarFile, Environ: a.environ, Systems: loadSystem,
 	}
 }

@@ -100,7 +100,7 @@ func (c *applyCmd) Run(a *app) error {
 	}
 
 	if c.DryRun {
-		return a.dryRun(p, store.Dir())
+		return a.dryRun(p, store.Dir)
 	}
 
 	inv, err := a.invocation(c.planFlags, opts)

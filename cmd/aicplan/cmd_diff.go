@@ -196,7 +196,7 @@ func (c *diffCmd) dataset(a *app, name string) (*stage.Dataset, error) {
 	rec, err := readStage(store, address)
 	if errors.Is(err, checkpoint.ErrMissing) {
 		return nil, fmt.Errorf("%s is neither a file nor a stage of %s.%s %s shows the stages",
-			name, store.Dir(), nearStage(store, address), a.inState(dir, "aicplan ckpt list"))
+			name, store.Dir, nearStage(store, address), a.inState(dir, "aicplan ckpt list"))
 	}
 
 	if err != nil {

@@ -34,7 +34,7 @@ func (c *failuresCmd) Run(a *app, store *checkpoint.Store) error {
 	if err := store.Created(); err != nil {
 		return err
 	}
-	sources, err := ledgers(store, a.stages().Kinds(), c.Stage)
+	sources, err := ledgers(store, a.stages().Kinds, c.Stage)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (c *failuresCmd) Run(a *app, store *checkpoint.Store) error {
 	what := map[string]string{"failed": "failed", "skipped": "skipped", "all": "failed or skipped"}[c.Status]
 
 	if len(groups) == 0 {
-		fmt.Fprintf(a.stdout, "No %s cases in %s of %s.\n", what, textutil.Some(len(sources), "ledger"), store.Dir())
+		fmt.Fprintf(a.stdout, "No %s cases in %s of %s.\n", what, textutil.Some(len(sources), "ledger"), store.Dir)
 		return nil
 	}
 
@@ -162,7 +162,7 @@ func ledgers(store *checkpoint.Store, kinds map[string]stage.Kind, globs []strin
 	}
 
 	if len(globs) > 0 && !known {
-		return nil, fmt.Errorf("no collect stage of %s fits %s; aicplan ckpt list shows the stages", store.Dir(),
+		return nil, fmt.Errorf("no collect stage of %s fits %s; aicplan ckpt list shows the stages", store.Dir,
 			strings.Join(globs, ", "))
 	}
 

@@ -138,7 +138,7 @@ func languageOf(all *stages.Set) *language {
 	out := &language{Blocks: config.Words(), Stages: map[string]stage.Vocabulary{}, Tests: plantest.Words(),
 		Functions: slices.Sorted(maps.Keys(config.Functions()))}
 
-	for name, k := range all.Kinds() {
+	for name, k := range all.Kinds {
 		out.Stages[name] = stage.Words(k.New())
 	}
 

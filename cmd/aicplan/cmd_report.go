@@ -100,7 +100,7 @@ func (c *reportCmd) list(a *app, store *checkpoint.Store) error {
 	}
 
 	if len(all) == 0 {
-		fmt.Fprintf(a.stdout, "%s has no run yet.\n", store.Dir())
+		fmt.Fprintf(a.stdout, "%s has no run yet.\n", store.Dir)
 		return nil
 	}
 

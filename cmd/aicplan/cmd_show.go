@@ -116,7 +116,7 @@ func nothingOf(store *checkpoint.Store, what string) error {
 	}
 	return fmt.Errorf("the state folder %s has nothing of %s: apply its plan first.%s aicplan ckpt list shows what is "+
 		"there (the cases of a grid: aicplan cases PLAN ADDRESS)",
-		store.Dir(), what, nearStage(store, what))
+		store.Dir, what, nearStage(store, what))
 }
 
 // nearStage returns a hint at the similar address among the stages with a record, or "".

@@ -54,8 +54,8 @@ func (c *statusCmd) Run(a *app, store *checkpoint.Store) error {
 		}
 	}
 
-	s, now := f.State(), time.Now()
-	jobs, err := executors.ProgressOf(store.Dir())
+	s, now := f.State, time.Now()
+	jobs, err := executors.ProgressOf(store.Dir)
 	if err != nil {
 		return err
 	}

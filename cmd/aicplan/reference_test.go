@@ -167,7 +167,7 @@ func referenceTables(t *testing.T, root string) map[string]string {
 
 	all := stages.All()
 	defer all.Close()
-	for name, k := range all.Kinds() {
+	for name, k := range all.Kinds {
 		rows := blockRows(t, name, k, docs)
 		add("attribute", name, slices.DeleteFunc(slices.Clone(rows), func(a attribute) bool {
 			return strings.HasPrefix(a.name, "`measure.") // measuring.md has them

@@ -26,7 +26,7 @@ func (a *app) watch(f *live.Follower) error {
 			return err
 		}
 
-		s, now := f.State(), time.Now()
+		s, now := f.State, time.Now()
 		if a.isTerminal(a.stdout) {
 			var b strings.Builder
 			if lines > 0 {

@@ -82,7 +82,7 @@ func allWords(t *testing.T) map[string]bool {
 
 	all := stages.All()
 	defer all.Close()
-	for name, kind := range all.Kinds() {
+	for name, kind := range all.Kinds {
 		out[name] = true
 		add(name, stage.Words(kind.New()))
 	}

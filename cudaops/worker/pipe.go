@@ -224,7 +224,7 @@ func (p *Process) Pid() int {
 		return os.Getpid()
 	}
 
-	return p.tree.Pid()
+	return p.tree.Pid
 }
 
 // RSS returns the memory that the process uses, in bytes. It is 0 if unknown, and for workers
@@ -234,7 +234,7 @@ func (p *Process) RSS() int64 {
 		return 0
 	}
 
-	return proc.RSS(p.tree.Pid())
+	return proc.RSS(p.tree.Pid)
 }
 
 // Send sends the worker a case.

@@ -295,7 +295,7 @@ func (p *Process) startProcess(in, out, log *os.File) (err error) {
 	in.Close()
 	out.Close()
 	log.Close()
-	proc.NoCoreDumps(p.tree.Pid())
+	proc.NoCoreDumps(p.tree.Pid)
 	return nil
 }
 
@@ -390,7 +390,7 @@ func (p *Process) Quit(why string) {
 	}
 
 	if !p.gone() {
-		_ = syscall.Kill(p.tree.Pid(), syscall.SIGQUIT) // it may end at the same moment
+		_ = syscall.Kill(p.tree.Pid, syscall.SIGQUIT) // it may end at the same moment
 	}
 
 	timer := time.AfterFunc(quitGrace, func() { p.Kill(why) })

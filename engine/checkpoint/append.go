@@ -271,10 +271,10 @@ func nextSegment(dir, label string) (string, error) {
 
 // describe writes context.json if it is missing or describes another context.
 func (j *Journal) describe() error {
-	if info, err := readContext(j.dir); err == nil && info.Digest == j.digest {
+	if info, err := readContext(j.dir); err == nil && info.Digest == j.Digest {
 		return nil
 	}
-	data, err := json.MarshalIndent(contextFile{Format: Format, Digest: j.digest, Context: j.json}, "", "  ")
+	data, err := json.MarshalIndent(contextFile{Format: Format, Digest: j.Digest, Context: j.json}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("journal of %s: %w", j.context.Op, err)
 	}

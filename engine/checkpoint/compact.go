@@ -32,7 +32,7 @@ func (s *Store) journalDirs(op string) ([]string, error) {
 	}
 	dirs, err := fileutil.Glob(s.path("journal"), filepath.Join(pattern, "*"))
 	if err != nil {
-		return nil, fmt.Errorf("state folder %s: %w", s.dir, err)
+		return nil, fmt.Errorf("state folder %s: %w", s.Dir, err)
 	}
 
 	return slices.DeleteFunc(dirs, func(d string) bool {

@@ -49,7 +49,7 @@ func (l *RunLock) Suspend(runID string) error {
 		me := l.me
 		me.RunID = runID
 		path := s.path("following", runID+"-"+randomHex(8))
-		claim, err := fileutil.LockFile(path, "state folder "+s.dir, me, nil)
+		claim, err := fileutil.LockFile(path, "state folder "+s.Dir, me, nil)
 		if err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func (s *Store) Following() ([]*LockedError, error) {
 
 	var out []*LockedError
 	for _, path := range paths {
-		e := &LockedError{Dir: s.dir, Follows: true, file: path}
+		e := &LockedError{Dir: s.Dir, Follows: true, file: path}
 		lockErr := fileutil.TryLock(path)
 		e.Alive = errors.Is(lockErr, fileutil.ErrBusy)
 		if e.Holder, _ = fileutil.ReadHolder(path); e.Holder == nil {

@@ -6,7 +6,7 @@ import "testing"
 func TestForgetSeesWhatOthersAdded(t *testing.T) {
 	mine := newStore(t)
 	appendOK(t, journal(t, mine), entry("a", Measured, "1"))
-	other := open(t, mine.Dir(), Options{})
+	other := open(t, mine.Dir, Options{})
 	appendOK(t, journal(t, other), entry("b", Measured, "2"))
 	if _, ok := journal(t, mine).Has("b"); ok {
 		t.Fatal("the journal is read anew by itself; then Forget is for nothing")

@@ -48,7 +48,7 @@ type Removed struct {
 // unless this store already has it, and fails with a *LockedError if another process does or follows jobs. A dry run
 // takes no lock. Journals that this store has open are skipped.
 func (s *Store) GC(ctx context.Context, opts GCOptions) (*GCReport, error) {
-	if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(s.Dir); errors.Is(err, fs.ErrNotExist) {
 		return &GCReport{}, nil
 	}
 	switch {
@@ -192,7 +192,7 @@ func changedBefore(d fs.DirEntry, patience time.Duration) bool {
 // strays lists leftover temporary files and damaged objects.
 func (s *Store) strays() ([]Removed, error) {
 	var out []Removed
-	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(s.Dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil

@@ -24,7 +24,7 @@ import (
 type Journal struct {
 	store   *Store
 	context Context
-	digest  string
+	Digest  string // of the context
 	json    json.RawMessage
 	dir     string
 	also    []string // folders of other contexts that are read as well
@@ -110,7 +110,7 @@ func (s *Store) Journal(c Context, also ...Context) (*Journal, error) {
 		return j, nil
 	}
 	j := &Journal{
-		store: s, context: c, digest: digest, json: canonical, dir: dir,
+		store: s, context: c, Digest: digest, json: canonical, dir: dir,
 		next: &batch{}, own: map[string]bool{},
 		kick: make(chan struct{}, 1), done: make(chan struct{}),
 	}
@@ -238,9 +238,6 @@ func (j *Journal) publish(e Entry, r ref) {
 	j.counts[r.kind]++
 	j.entries[key] = r
 }
-
-// Digest returns the digest of the context.
-func (j *Journal) Digest() string { return j.digest }
 
 // Len returns the number of cases.
 func (j *Journal) Len() int {

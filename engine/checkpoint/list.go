@@ -59,7 +59,7 @@ type JournalSummary struct {
 
 // List summarizes the state folder. It reads the journals but no objects.
 func (s *Store) List() (*Listing, error) {
-	l := &Listing{Dir: s.dir}
+	l := &Listing{Dir: s.Dir}
 	records, err := s.Stages()
 	if err != nil {
 		return nil, err

@@ -95,7 +95,7 @@ func (s *Store) Lock(info LockInfo) (*RunLock, error) {
 func (l *RunLock) take() error {
 	s := l.store
 	for try := 0; ; try++ {
-		file, err := fileutil.LockFile(s.path("lock"), "state folder "+s.dir, l.me, s.replace)
+		file, err := fileutil.LockFile(s.path("lock"), "state folder "+s.Dir, l.me, s.replace)
 		busy, isBusy := errors.AsType[*fileutil.BusyError](err)
 		switch {
 		case err == nil:
@@ -114,7 +114,7 @@ func (l *RunLock) take() error {
 		if holder != nil && holder.SameKernel() && !holder.Running() {
 			holder = nil // the new holder has not replaced it yet
 		}
-		return &LockedError{Dir: s.dir, Holder: holder}
+		return &LockedError{Dir: s.Dir, Holder: holder}
 	}
 }
 
@@ -124,7 +124,7 @@ func (l *RunLock) take() error {
 func (s *Store) replace(old *Holder, locked bool) error {
 	elsewhere := !old.SameKernel()
 	if elsewhere || !locked && old.Running() {
-		return &LockedError{Dir: s.dir, Holder: old, Elsewhere: elsewhere, file: s.path("lock")}
+		return &LockedError{Dir: s.Dir, Holder: old, Elsewhere: elsewhere, file: s.path("lock")}
 	}
 	return nil
 }

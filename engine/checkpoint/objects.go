@@ -49,7 +49,7 @@ func (s *Store) put(fill func(io.Writer) error) (string, error) {
 		return "", err
 	}
 
-	dir := filepath.Join(s.dir, "objects", "00")
+	dir := filepath.Join(s.Dir, "objects", "00")
 	sum := sha256.New()
 	tmp, err := s.writeTemp(dir, func(w io.Writer) error { return fill(io.MultiWriter(w, sum)) })
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Store) GetBytes(digest string) ([]byte, error) {
 	}
 	if got := Digest(data); got != digest {
 		err := &CorruptError{Path: path, Detail: fmt.Sprintf("its %d bytes have the digest %s", len(data), short(got))}
-		if !s.readOnly {
+		if !s.ReadOnly {
 			_ = s.files.Rename(path, path+corruptSuffix) // if this fails, the next reader reports it again
 		}
 		s.warnMissing(err)

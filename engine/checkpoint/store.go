@@ -57,8 +57,8 @@ type Options struct {
 
 // Store is an open state folder. It is safe for concurrent use.
 type Store struct {
-	dir      string
-	readOnly bool
+	Dir      string // absolute
+	ReadOnly bool
 	now      func() time.Time
 	warn     func(string)
 	usable   func(*StageRecord) error
@@ -83,8 +83,8 @@ func Open(dir string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("state folder %q: %w", dir, err)
 	}
 	s := &Store{
-		dir:      abs,
-		readOnly: opts.ReadOnly,
+		Dir:      abs,
+		ReadOnly: opts.ReadOnly,
 		now:      opts.Now,
 		warn:     opts.Warn,
 		usable:   opts.ValidStage,
@@ -116,18 +116,12 @@ func Open(dir string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Dir returns the absolute path of the state folder.
-func (s *Store) Dir() string { return s.dir }
-
-// ReadOnly reports whether the store rejects changes.
-func (s *Store) ReadOnly() bool { return s.readOnly }
-
 // Created returns an error with the next step if the state folder does not exist or is empty.
 func (s *Store) Created() error {
 	exists, err := s.checkFormat()
 	if err == nil && !exists {
 		err = fmt.Errorf("the state folder %s does not exist or is empty: apply a plan first, or name the folder with "+
-			"--state-dir", s.dir)
+			"--state-dir", s.Dir)
 	}
 	return err
 }
@@ -161,13 +155,13 @@ func (s *Store) Forget() {
 }
 
 func (s *Store) path(parts ...string) string {
-	return filepath.Join(append([]string{s.dir}, parts...)...)
+	return filepath.Join(append([]string{s.Dir}, parts...)...)
 }
 
 // ensure creates the state folder before the first write.
 func (s *Store) ensure() error {
-	if s.readOnly {
-		return fmt.Errorf("state folder %s: %w", s.dir, ErrReadOnly)
+	if s.ReadOnly {
+		return fmt.Errorf("state folder %s: %w", s.Dir, ErrReadOnly)
 	}
 	s.ensureMu.Lock()
 	defer s.ensureMu.Unlock()
@@ -180,7 +174,7 @@ func (s *Store) ensure() error {
 		return err
 	}
 	if !exists {
-		if err := s.mkdir(s.dir); err != nil {
+		if err := s.mkdir(s.Dir); err != nil {
 			return err
 		}
 		if err := s.writeFile(s.path("format"), []byte(strconv.Itoa(Format)+"\n")); err != nil {
@@ -291,7 +285,7 @@ func (s *Store) place(tmp, path string) error {
 func (s *Store) explain(doing, path string, err error) error {
 	err = fileutil.Explain(doing, path, err)
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%w (the state folder is %s; --state-dir or AICPLAN_STATE_DIR chooses another)", err, s.dir)
+		return fmt.Errorf("%w (the state folder is %s; --state-dir or AICPLAN_STATE_DIR chooses another)", err, s.Dir)
 	}
 	return err
 }
@@ -335,7 +329,7 @@ func (s *Store) readFormat() (bool, error) {
 		return false, fileutil.Explain("read", path, err)
 	}
 	if found := strings.TrimSpace(string(data)); found != strconv.Itoa(Format) {
-		return false, &FormatError{Dir: s.dir, Found: found}
+		return false, &FormatError{Dir: s.Dir, Found: found}
 	}
 
 	return true, nil
@@ -344,7 +338,7 @@ func (s *Store) readFormat() (bool, error) {
 // checkEmpty returns an error if the folder contains other files, so that a mistyped --state-dir does
 // not fill it.
 func (s *Store) checkEmpty() error {
-	entries, err := readDir(s.dir)
+	entries, err := readDir(s.Dir)
 	if err != nil {
 		return err
 	}
@@ -356,7 +350,7 @@ func (s *Store) checkEmpty() error {
 		return fmt.Errorf(
 			"%s is not a state folder: it contains %q and no file named format; give --state-dir an empty folder, a new one, "+
 				"or one created by aicplan",
-			s.dir,
+			s.Dir,
 			e.Name(),
 		)
 	}

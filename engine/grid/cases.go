@@ -15,11 +15,11 @@ import (
 // distinct values and one small index per case. Cases are immutable and safe for concurrent use.
 type Cases struct {
 	rows
-	spec        *Spec
+	Spec        *Spec
 	sets        []int32 // index of the case_set that a case comes from
 	duplicates  int
-	evaluations int64 // HCL evaluations that the expansion took
-	waterfall   Waterfall
+	evaluations int64     // HCL evaluations that the expansion took
+	Waterfall   Waterfall // what each filter dropped
 	sweep       *sweepPoints
 
 	idOnce  sync.Once
@@ -51,7 +51,7 @@ func (r rows) Value(row, col int) cty.Value {
 	return k.dict[k.ids[row]]
 }
 
-func newCases(spec *Spec) *Cases { return &Cases{rows: rows{names: spec.Columns}, spec: spec} }
+func newCases(spec *Spec) *Cases { return &Cases{rows: rows{names: spec.Columns}, Spec: spec} }
 
 // column is one parameter of the cases.
 type column struct {
@@ -83,19 +83,13 @@ const (
 	kindBool
 )
 
-// Spec returns the spec that the cases were expanded from.
-func (c *Cases) Spec() *Spec { return c.spec }
-
-// Waterfall returns how many declared combinations each filter dropped on the way to these cases.
-func (c *Cases) Waterfall() Waterfall { return c.waterfall }
-
 // Code returns the dictionary index of the value of column col in case i. Cases with the same code
 // have the same value. Codes are small and start at 0.
 func (c *Cases) Code(i, col int) int { return int(c.columns[col].ids[i]) }
 
 // fill copies the kept combinations of w into c, without duplicates.
 func (c *Cases) fill(w *walker) hcl.Diagnostics {
-	stay, diags := w.distinct(c.spec)
+	stay, diags := w.distinct(c.Spec)
 	if diags.HasErrors() {
 		return diags
 	}
@@ -109,13 +103,13 @@ func (c *Cases) fill(w *walker) hcl.Diagnostics {
 		c.sets[i] = w.sets[at]
 	}
 
-	for _, name := range c.spec.Columns {
+	for _, name := range c.Spec.Columns {
 		v, all := w.columnOf(name)
 		if w.kept > len(stay) {
 			all = pick(all, stay)
 		}
 		dict, ids := compact(v, all)
-		info := c.spec.names[name]
+		info := c.Spec.names[name]
 		if _, why := columnKind(dict); why != "" {
 			diags = append(diags, errorAt(
 				info.rng,
@@ -132,7 +126,7 @@ func (c *Cases) fill(w *walker) hcl.Diagnostics {
 
 		k := newColumn(name, dict, ids)
 		if onlyNulls(dict) {
-			k.kind = c.spec.declaredKind(info)
+			k.kind = c.Spec.declaredKind(info)
 		}
 		c.columns = append(c.columns, k)
 	}

@@ -44,7 +44,7 @@ func Expand(ctx context.Context, spec *Spec, opts Options) (cases *Cases, diags 
 		}
 	}
 
-	c.waterfall = waterfall(w, c)
+	c.Waterfall = waterfall(w, c)
 	return c, spec.located(w.diags)
 }
 

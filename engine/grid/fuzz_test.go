@@ -50,7 +50,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 
-		w := c.Waterfall()
+		w := c.Waterfall
 		sum := int64(w.Cases + w.Duplicates)
 		for _, n := range w.Filters {
 			sum = addSat(sum, n.Dropped)

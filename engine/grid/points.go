@@ -15,7 +15,7 @@ import (
 // Points are the points that a case sweeps inside one task, in loop order.
 type Points struct {
 	rows
-	digest string
+	Digest string // SHA-256, in hexadecimal, of the names and values in order; "" without points
 }
 
 // sweepPoints contains the points of all cases. Cases that must have the same points share one
@@ -39,10 +39,6 @@ func (p Points) JSON() []byte {
 	return append(out, ']')
 }
 
-// Digest returns the SHA-256, in hexadecimal, of the names and values of all points in order, or ""
-// if there are no points.
-func (p Points) Digest() string { return p.digest }
-
 func (p Points) sum() string {
 	buf := []byte(strings.Join(p.names, ",") + "\n")
 	for j := range p.n {
@@ -57,10 +53,10 @@ func (p Points) sum() string {
 
 // SweepColumns returns the names of the swept parameters, or nil without a sweep.
 func (c *Cases) SweepColumns() []string {
-	if c.spec.Sweep == nil {
+	if c.Spec.Sweep == nil {
 		return nil
 	}
-	return c.spec.Sweep.Columns
+	return c.Spec.Sweep.Columns
 }
 
 // Sweep returns the points of case i. Without a sweep it returns zero Points.
@@ -99,7 +95,7 @@ func (c *Cases) Rows() int {
 // expandSweep expands the sweep for every case. Cases with equal values of the names that the sweep
 // uses share one expansion.
 func (c *Cases) expandSweep(ctx context.Context, w *walker, opts Options) hcl.Diagnostics {
-	sub := c.spec.Sweep
+	sub := c.Spec.Sweep
 	var diags hcl.Diagnostics
 
 	outer := sub.outerNames()
@@ -161,7 +157,7 @@ func (w *walker) points(walk func(*walker)) (Points, hcl.Diagnostics) {
 	}
 
 	out := Points{rows: inner.rows}
-	out.digest = out.sum()
+	out.Digest = out.sum()
 	return out, nil
 }
 
@@ -218,7 +214,7 @@ func (c *Cases) idWriter(swept []string) func(to []byte, i, j int) []byte {
 
 	buf := make([]byte, 0, 1024)
 	return func(to []byte, i, j int) []byte {
-		buf = append(append(buf[:0], c.spec.Op...), '\n')
+		buf = append(append(buf[:0], c.Spec.Op...), '\n')
 		for _, p := range parts {
 			k, row := &c.columns, i
 			if p.swept {
@@ -262,7 +258,7 @@ func (c *Cases) PointsAt(rows, points []int32) arrow.Record {
 		all = append(all, c.sweptColumn(at, name, rows, points))
 	}
 
-	return tableOf(c.spec, all, len(rows), func() []byte {
+	return tableOf(c.Spec, all, len(rows), func() []byte {
 		all, write := make([]byte, 0, len(rows)*IDLength), c.pointIDWriter()
 		for at, i := range rows {
 			all = write(all, int(i), int(points[at]))

@@ -199,7 +199,7 @@ func randomGrid(t *rapid.T) string {
 // dump formats cases with their points and the counts of the waterfall.
 func dump(c *Cases, charges bool) string {
 	var b strings.Builder
-	w := c.Waterfall()
+	w := c.Waterfall
 	fmt.Fprintf(&b, "declared %d duplicates %d rows %d\n", w.Declared, w.Duplicates, w.Rows)
 
 	for _, f := range w.Filters {
@@ -211,7 +211,7 @@ func dump(c *Cases, charges bool) string {
 	}
 
 	for i := range c.Len() {
-		fmt.Fprintf(&b, "%s %s %s\n", c.spec.Sets[c.sets[i]].Name, c.ParamsJSON(i), c.Sweep(i).JSON())
+		fmt.Fprintf(&b, "%s %s %s\n", c.Spec.Sets[c.sets[i]].Name, c.ParamsJSON(i), c.Sweep(i).JSON())
 	}
 
 	return b.String()
@@ -270,7 +270,7 @@ func strategiesAgree(t rapid.TB, src string) string {
 		if !diags.HasErrors() {
 			got = dump(c, !pruned)
 
-			w := c.Waterfall()
+			w := c.Waterfall
 			sum := int64(w.Duplicates + w.Cases)
 			for _, f := range w.Filters {
 				sum += f.Dropped

@@ -16,7 +16,7 @@ import (
 // first access and must not be modified.
 func (c *Cases) Record() arrow.Record {
 	c.recOnce.Do(func() {
-		c.record = tableOf(c.spec, c.columns, c.n, func() []byte {
+		c.record = tableOf(c.Spec, c.columns, c.n, func() []byte {
 			c.idOnce.Do(c.makeIDs)
 			return c.idBytes
 		})

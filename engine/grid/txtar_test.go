@@ -170,7 +170,7 @@ func golden(t *testing.T, ar *txtar.Archive, name, got string) {
 // summary formats a waterfall and the first cases.
 func summary(c *Cases) string {
 	var b strings.Builder
-	w := c.Waterfall()
+	w := c.Waterfall
 	fmt.Fprintf(&b, "declared %d\n", w.Declared)
 
 	for _, f := range w.Filters {

@@ -27,7 +27,7 @@ func TestWhyAgreesWithExpand(t *testing.T) {
 		}
 
 		all, diags := Why(context.Background(), spec, nil)
-		w := c.Waterfall()
+		w := c.Waterfall
 		if diags.HasErrors() || all.Matching != w.Declared || all.Cases != w.Cases ||
 			all.Passing != int64(w.Cases+w.Duplicates) {
 			t.Fatalf("%+v, %v; the waterfall is %+v\n%s", all, diags, w, src)
@@ -63,7 +63,7 @@ filter "room" {
 }
 `)
 
-	if w := mustExpand(t, spec).Waterfall(); w.Filters[0].Dropped != 3 {
+	if w := mustExpand(t, spec).Waterfall; w.Filters[0].Dropped != 3 {
 		t.Fatalf("the grid keeps what this test is about: %+v", w)
 	}
 
@@ -98,7 +98,7 @@ func TestPackageExample(t *testing.T) {
 	}
 
 	c := mustExpand(t, spec)
-	if w := c.Waterfall(); w.Declared != 16 || w.Cases != 12 || w.Filters[0].Dropped != 4 {
+	if w := c.Waterfall; w.Declared != 16 || w.Cases != 12 || w.Filters[0].Dropped != 4 {
 		t.Errorf("%+v", w)
 	}
 }

@@ -69,7 +69,7 @@ func FuzzLoad(f *testing.F) {
 			t.Fatal(err)
 		}
 		cfg, diags := config.Load(config.Options{
-			Path: path, Kinds: all.Kinds(),
+			Path: path, Kinds: all.Kinds,
 			Systems: func(name, file string) (*systems.Spec, error) {
 				if file != "" {
 					return systems.LoadFile(file)

@@ -110,7 +110,7 @@ func Convert(rec arrow.Record, name string, want catalog.Type) (arrow.Array, err
 		return nil, fmt.Errorf("it is %s", table.TypeName(arr.DataType()))
 	}
 	if want.ID() == arrow.FLOAT64 {
-		return table.Floats(col.Values, col.Valid()), nil
+		return table.Floats(col.Values, col.Valid), nil
 	}
 
 	ints, flags := make([]int64, col.Len()), make([]bool, col.Len())
@@ -129,7 +129,7 @@ func Convert(rec arrow.Record, name string, want catalog.Type) (arrow.Array, err
 	}
 
 	if want.ID() == arrow.BOOL {
-		return table.Flags(flags, col.Valid()), nil
+		return table.Flags(flags, col.Valid), nil
 	}
-	return table.Ints(ints, col.Valid()), nil
+	return table.Ints(ints, col.Valid), nil
 }

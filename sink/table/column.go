@@ -28,19 +28,16 @@ var (
 type Col[T any] struct {
 	Name   string
 	Values []T
-	valid  []bool // nil when no row is null
+	Valid  []bool // nil when no row is null
 }
 
 // Null reports whether row i has no value.
-func (c *Col[T]) Null(i int) bool { return c.valid != nil && !c.valid[i] }
-
-// Valid returns which rows have a value: nil if all have one.
-func (c *Col[T]) Valid() []bool { return c.valid }
+func (c *Col[T]) Null(i int) bool { return c.Valid != nil && !c.Valid[i] }
 
 // Nulls counts rows without a value.
 func (c *Col[T]) Nulls() int {
 	n := 0
-	for _, ok := range c.valid {
+	for _, ok := range c.Valid {
 		if !ok {
 			n++
 		}
@@ -139,7 +136,7 @@ func Float64s(rec arrow.Record, name string) (*Col[float64], error) {
 			return nil, err
 		}
 
-		c := &Col[float64]{Name: name, Values: make([]float64, a.Len()), valid: ints.valid}
+		c := &Col[float64]{Name: name, Values: make([]float64, a.Len()), Valid: ints.Valid}
 		for i, v := range ints.Values {
 			c.Values[i] = float64(v)
 		}
@@ -178,7 +175,7 @@ func read[T any, A interface{ Value(int) T }](rec arrow.Record, name string, wan
 
 	c := &Col[T]{Name: name, Values: make([]T, arr.Len())}
 	if arr.NullN() > 0 {
-		c.valid = make([]bool, arr.Len())
+		c.Valid = make([]bool, arr.Len())
 	}
 
 	typed, ok := arr.(A)
@@ -192,8 +189,8 @@ func read[T any, A interface{ Value(int) T }](rec arrow.Record, name string, wan
 		}
 
 		c.Values[i] = typed.Value(i)
-		if c.valid != nil {
-			c.valid[i] = true
+		if c.Valid != nil {
+			c.Valid[i] = true
 		}
 	}
 

@@ -152,7 +152,7 @@ func stack(recs []arrow.Record, name string, t arrow.DataType) (arrow.Array, err
 			if err != nil {
 				return nil, err
 			}
-			parts = append(parts, Floats(c.Values, c.valid))
+			parts = append(parts, Floats(c.Values, c.Valid))
 		default:
 			parts = append(parts, rec.Column(at))
 		}

@@ -22,7 +22,7 @@ func (c *Config) expect(ctx context.Context, store *checkpoint.Store, address, p
 	cases *grid.Cases) (env *runtimes.Environment, assumed string) {
 	op := ""
 	if cases != nil {
-		op = cases.Spec().Op
+		op = cases.Spec.Op
 	}
 
 	env, assumed = c.pools.Expect(ctx, store, c.runtime)
@@ -105,7 +105,7 @@ func (r *running) acceptEnvironment(w *Workers) error {
 		reported.Code = seen.Code
 	}
 
-	op := r.job.cases.Spec().Op
+	op := r.job.cases.Spec.Op
 	now := r.withCode(op, r.rc.PlanDir, &reported)
 	env, err := r.imported(now, r.codeIn(op, now), w.code)
 	if err != nil {
@@ -122,7 +122,7 @@ func (r *running) imported(env *runtimes.Environment, known *runtimes.Code,
 		return env, nil
 	}
 
-	op := r.job.cases.Spec().Op
+	op := r.job.cases.Spec.Op
 	entry, _ := r.kind().Entry(r.runtime, r.rc.PlanDir, r.planned.op(), r.workerBind(), env.Version)
 	code, err := runtimes.CodeReported(entry, report)
 	if err != nil {
@@ -139,7 +139,7 @@ func (r *running) imported(env *runtimes.Environment, known *runtimes.Code,
 
 // reusesOtherCode reports whether the code of the rows differs from the code that was recorded last.
 func (r *running) reusesOtherCode() bool {
-	op := r.job.cases.Spec().Op
+	op := r.job.cases.Spec.Op
 	seen, err := runtimes.Known(r.rc.Store, r.runtime.Address)
 	code := r.codeIn(op, r.env)
 	if err != nil || seen == nil || code == nil {
@@ -182,8 +182,8 @@ func (r *running) sameContext(env *runtimes.Environment) (bool, error) {
 	if r.journal == nil {
 		return false, nil
 	}
-	digest, err := r.Context(r.job.cases.Spec(), env).Digest()
-	return digest == r.journal.Digest(), err
+	digest, err := r.Context(r.job.cases.Spec, env).Digest()
+	return digest == r.journal.Digest, err
 }
 
 // checkReused returns an error if this run has reused rows of other stages on the same runtime that were measured in a
@@ -318,7 +318,7 @@ func (r *running) extend(report *worker.Code, k *keeper) error {
 // process, or stores whose label begins with label, have added to the current journal. Units with other rows are open
 // again.
 func (r *running) moveTo(env *runtimes.Environment, label string) error {
-	journal, _, err := r.Config.journal(r.rc.Store, r.job.cases.Spec(), env)
+	journal, _, err := r.Config.journal(r.rc.Store, r.job.cases.Spec, env)
 	if err == nil {
 		err = journal.Inherit(r.journal, label)
 	}

@@ -19,7 +19,7 @@ func TestEpochs(t *testing.T) {
 	if env == nil {
 		t.Fatal("the cpu runtime does not tell what it is")
 	}
-	journal, _, err := c.journal(b.store, cases.Spec(), env)
+	journal, _, err := c.journal(b.store, cases.Spec, env)
 	if err != nil {
 		t.Fatal(err)
 	}

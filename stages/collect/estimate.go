@@ -305,7 +305,7 @@ func (p *planning) fromHistory(alike bool) error {
 
 	median, start := secs.typical()
 	p.counts.Seconds = median*float64(p.counts.Collect)/float64(p.atOnce) + start
-	p.basis("median of %d earlier cases of %s%s: %.3g s", n, p.cases.Spec().Op, where, median)
+	p.basis("median of %d earlier cases of %s%s: %.3g s", n, p.cases.Spec.Op, where, median)
 	p.together()
 	if start > 0 {
 		p.basis(", and %.3g s more for the first one of each worker", start)
@@ -315,7 +315,7 @@ func (p *planning) fromHistory(alike bool) error {
 
 // opHistory returns the wall times of earlier cases of the op. where is appended to the name of the op in messages.
 func (p *planning) opHistory(alike bool) (secs took, where string, err error) {
-	spec := p.cases.Spec()
+	spec := p.cases.Spec
 	if p.env != nil {
 		journal, _, err := p.journal(p.pc.Store, spec, p.env)
 		if err != nil {

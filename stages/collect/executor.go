@@ -115,7 +115,7 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 	}
 
 	scheduler := &executors.Scheduler{}
-	home := executors.Home(r.rc.Store.Dir(), r.rc.Address)
+	home := executors.Home(r.rc.Store.Dir, r.rc.Address)
 	order, err := executors.Latest(home, r.rc.Address)
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 			len(r.job.todo()) > 0 {
 			attached, r.reopened = false, false // the plan has cases that the order does not have
 			r.now += f.newRows()
-			if code := r.codeIn(r.job.cases.Spec().Op, r.env); code != nil {
+			if code := r.codeIn(r.job.cases.Spec.Op, r.env); code != nil {
 				r.code.Store(code) // what the next tasks are expected to import
 			}
 			if key, err = r.OrderKey(r.planned.Cases); err != nil {
@@ -211,7 +211,7 @@ func (c *Config) submitted(
 		return nil, "" // a run reports it
 	}
 
-	order, err := executors.Latest(executors.Home(store.Dir(), stageAddress), stageAddress)
+	order, err := executors.Latest(executors.Home(store.Dir, stageAddress), stageAddress)
 	if err != nil || order == nil || order.Key != key {
 		return nil, ""
 	}

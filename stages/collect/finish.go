@@ -154,7 +154,7 @@ func (r *running) finish() (*stage.Outcome, error) {
 			"measured": cty.NumberIntVal(int64(n.Measured)), "reused": cty.NumberIntVal(int64(r.reused)),
 			"failed": cty.NumberIntVal(int64(n.Failed)), "skipped": cty.NumberIntVal(int64(n.Skipped)),
 		},
-		Journal: r.journal.Digest(),
+		Journal: r.journal.Digest,
 		Counts: stage.Counts{Cases: r.job.asked(), Planned: n.Planned, Measured: r.now,
 			Reused: n.Measured - r.now, Failed: n.Failed, Skipped: n.Skipped},
 	}

@@ -20,7 +20,7 @@ func TestRowsBelongToTheirCases(t *testing.T) {
 	c, p := b.prepare("")
 	cases := p.Private.(*Measurement).Cases
 	env, _ := b.pools.Expect(t.Context(), b.store, b.runtime)
-	journal, _, err := c.journal(b.store, cases.Spec(), env)
+	journal, _, err := c.journal(b.store, cases.Spec, env)
 	if err != nil {
 		t.Fatal(err)
 	}

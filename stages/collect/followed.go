@@ -49,7 +49,7 @@ func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executo
 
 	follower := &executors.Follower{
 		Config: r.place, Order: o, Scheduler: s, Work: f, Stop: r.rc.Stop, Detach: r.invocation.Detach,
-		Script: r.script(r.rc.Address, r.rc.Store.Dir(), r.rc.PlanDir, o.Dir()),
+		Script: r.script(r.rc.Address, r.rc.Store.Dir, r.rc.PlanDir, o.Dir),
 	}
 
 	wait := func() (err error) {
@@ -171,7 +171,7 @@ func (f *followed) acceptEnvironment(s *executors.Status, env *runtimes.Environm
 // them, and its journal gets the rows of their journals.
 func (f *followed) join(env *runtimes.Environment) error {
 	r := f.r
-	op := r.job.cases.Spec().Op
+	op := r.job.cases.Spec.Op
 	known, code := r.codeIn(op, r.env), r.codeIn(op, env)
 	if known == nil || code == nil || known.Entry != code.Entry {
 		return r.useEnvironment(env)
@@ -187,7 +187,7 @@ func (f *followed) join(env *runtimes.Environment) error {
 	if err != nil {
 		return r.replaced(err)
 	}
-	theirs, _, err := r.Config.journal(r.rc.Store, r.job.cases.Spec(), env)
+	theirs, _, err := r.Config.journal(r.rc.Store, r.job.cases.Spec, env)
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func (b *bench) reopen() {
 		b.t.Fatal(err)
 	}
 	b.stop = make(chan struct{})
-	b.open(b.store.Dir())
+	b.open(b.store.Dir)
 }
 
 // fakeRecorder is a stage.Events that records everything.

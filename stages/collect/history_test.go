@@ -18,7 +18,7 @@ func TestEstimateAddsStartOnce(t *testing.T) {
 	b.must("", "ok")
 	c, _ := b.prepare("")
 	env, _ := b.pools.Expect(t.Context(), b.store, b.runtime)
-	journal, _, err := c.journal(b.store, grids.CasesOf(b.planContext().Upstream(nil)).Spec(), env)
+	journal, _, err := c.journal(b.store, grids.CasesOf(b.planContext().Upstream(nil)).Spec, env)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -188,10 +188,10 @@ func (s *sweep) json(points []int) json.RawMessage {
 // sweepOf returns the points of a task, or nil without a sweep.
 func (j *job) sweepOf(task int) *sweep {
 	p := j.cases.Sweep(task)
-	s, known := j.sweeps[p.Digest()]
+	s, known := j.sweeps[p.Digest]
 	if !known {
 		s = newSweep(p)
-		j.sweeps[p.Digest()] = s
+		j.sweeps[p.Digest] = s
 	}
 	return s
 }

@@ -33,13 +33,13 @@ func MeasurementOf(p *stage.Plan) *Measurement {
 }
 
 // op returns the op as workers name it.
-func (m *Measurement) op() string { return m.config.opName(m.Cases.Spec().Op) }
+func (m *Measurement) op() string { return m.config.opName(m.Cases.Spec.Op) }
 
 // Columns returns the columns that measured rows may have, apart from those that the worker chooses.
 // Schema returns the metrics among them.
 func (m *Measurement) Columns() []string {
 	var out []string
-	for _, f := range m.config.schema(m.Cases.Spec().Perf, m.Cases.Spec().Op) {
+	for _, f := range m.config.schema(m.Cases.Spec.Perf, m.Cases.Spec.Op) {
 		out = append(out, f.Name)
 	}
 	return out
@@ -47,7 +47,7 @@ func (m *Measurement) Columns() []string {
 
 // Schema returns the schema of the perf table that the rows belong to.
 func (m *Measurement) Schema() *catalog.Schema {
-	return m.config.tables.SchemaOf(m.config.perfTable(m.Cases.Spec().Perf))
+	return m.config.tables.SchemaOf(m.config.perfTable(m.Cases.Spec.Perf))
 }
 
 // Start starts the collect's workers for n cases. It returns an outcome if the runtime is not available here, and
@@ -84,7 +84,7 @@ func (m *Measurement) Contradicts(no int, row worker.Row) bool {
 // Journal opens the journal for rows of other origins, such as imports, and returns it with its digest.
 // The collect uses these rows for cases that it has not measured.
 func (m *Measurement) Journal(store *checkpoint.Store, env *runtimes.Environment) (*checkpoint.Journal, string, error) {
-	c, spec := m.config, m.Cases.Spec()
+	c, spec := m.config, m.Cases.Spec
 	ctx := c.origin(spec, env)
 	digest, err := ctx.Digest()
 	if err != nil {

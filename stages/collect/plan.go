@@ -35,7 +35,7 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 	k := map[string]any{}
 	cases, spec := grids.CasesOf(pc.Upstream(c.grid)), &grid.Spec{}
 	if cases != nil {
-		spec = cases.Spec()
+		spec = cases.Spec
 	}
 	env := c.measuredIn.Load()
 	if env == nil { // other stages may have met other workers since

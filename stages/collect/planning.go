@@ -145,7 +145,7 @@ func (p *planning) reuse(context.Context) error {
 		return nil
 	}
 
-	journal, jc, err := p.journal(p.pc.Store, p.cases.Spec(), p.env)
+	journal, jc, err := p.journal(p.pc.Store, p.cases.Spec, p.env)
 	if err != nil {
 		return err
 	}

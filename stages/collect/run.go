@@ -99,7 +99,7 @@ func (r *running) demands() []string {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(r.rc.Plan.Demands), func(name string) bool {
-		return slices.ContainsFunc(r.job.cases.Spec().Constants, func(k grid.Constant) bool { return k.Name == name })
+		return slices.ContainsFunc(r.job.cases.Spec.Constants, func(k grid.Constant) bool { return k.Name == name })
 	})
 }
 
@@ -115,7 +115,7 @@ func (r *running) storedCounts() *stage.Outcome {
 
 // useEnvironment switches to an environment and closes the units that its journal contains.
 func (r *running) useEnvironment(env *runtimes.Environment) error {
-	journal, _, err := r.Config.journal(r.rc.Store, r.job.cases.Spec(), env)
+	journal, _, err := r.Config.journal(r.rc.Store, r.job.cases.Spec, env)
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (c *Config) functionUnknown(cases *grid.Cases, planDir string) error {
 		return nil
 	}
 
-	name := c.opName(cases.Spec().Op)
+	name := c.opName(cases.Spec.Op)
 	have, found := runtimes.OpFunctions(c.runtime, planDir, name)
 	if found {
 		return nil
@@ -107,7 +107,7 @@ func (c *Config) invalidCases(cases *grid.Cases, planDir string) (n int, example
 		}
 		for i := 0; err == nil && i < cases.Len(); i++ { // an error is a value that is not known yet
 			params := cases.ParamsJSON(i)
-			if err := check(spec.Init, worker.Case{Op: c.opName(cases.Spec().Op), Params: params}); err != nil {
+			if err := check(spec.Init, worker.Case{Op: c.opName(cases.Spec.Op), Params: params}); err != nil {
 				if n++; n == 1 {
 					example = fmt.Sprintf("case %s of %s: %s", params, c.grid.Address, strings.TrimSuffix(err.Error(), "."))
 				}
@@ -116,7 +116,7 @@ func (c *Config) invalidCases(cases *grid.Cases, planDir string) (n int, example
 		return n, example
 	}
 
-	name := c.opName(cases.Spec().Op)
+	name := c.opName(cases.Spec.Op)
 	at := slices.IndexFunc(c.about().Ops, func(o stage.Op) bool { return o.Name == name })
 	if at < 0 {
 		return 0, ""
@@ -166,7 +166,7 @@ func (c *Config) opUnknown(cases *grid.Cases) error {
 		return nil
 	}
 
-	name := c.opName(cases.Spec().Op)
+	name := c.opName(cases.Spec.Op)
 	i := slices.IndexFunc(known, func(o stage.Op) bool { return o.Name == name })
 	if i < 0 || !c.has(known[i]) {
 		var have, more []string

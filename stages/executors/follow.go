@@ -264,9 +264,9 @@ func (f *Follower) submitArray(ctx context.Context, a Array, gpus int) error {
 		return fileutil.Explain("create", f.Script.LogDir, err)
 	}
 
-	script := filepath.Join(f.Order.Dir(), "script.sh")
+	script := filepath.Join(f.Order.Dir, "script.sh")
 	if gpus > 0 {
-		script = filepath.Join(f.Order.Dir(), fmt.Sprintf("script-%d-gpus.sh", gpus))
+		script = filepath.Join(f.Order.Dir, fmt.Sprintf("script-%d-gpus.sh", gpus))
 	}
 
 	if err := os.WriteFile(script, []byte(f.Config.Sized(gpus).grown(a.Grown).Text(f.Script)), 0o755); err != nil {

@@ -37,7 +37,7 @@ func newFollower(t *testing.T, left ...int) (*Follower, *fakeWork) {
 	}
 	w := &fakeWork{left: left}
 	f := &Follower{Config: &Config{Attempts: 2, Poll: time.Hour}, Order: o, Scheduler: &Scheduler{}, Work: w,
-		Script: Script{LogDir: o.dir}}
+		Script: Script{LogDir: o.Dir}}
 	if err := f.load(); err != nil {
 		t.Fatal(err)
 	}

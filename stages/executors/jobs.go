@@ -38,7 +38,7 @@ func Orders(stateDir string) ([]*Order, error) {
 }
 
 // cancelledFile marks an order whose shards are not submitted again.
-func (o *Order) cancelledFile() string { return filepath.Join(o.dir, "cancelled") }
+func (o *Order) cancelledFile() string { return filepath.Join(o.Dir, "cancelled") }
 
 // Cancelled reports whether Cancel has cancelled the order.
 func (o *Order) Cancelled() bool {

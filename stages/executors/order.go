@@ -36,7 +36,7 @@ type Order struct {
 	Invocation
 	Shards []Shard `json:"shards"`
 
-	dir string
+	Dir string `json:"-"` // the folder of the order
 }
 
 // Invocation contains the arguments with which a task makes the same plan.
@@ -88,20 +88,20 @@ func Create(home string, o *Order) error {
 	rand.Read(random[:])
 	o.ID = fmt.Sprintf("%06d-%s", number+1, hex.EncodeToString(random[:]))
 
-	o.dir = filepath.Join(home, o.ID)
+	o.Dir = filepath.Join(home, o.ID)
 
-	for _, dir := range []string{o.dir, o.tasksDir()} {
+	for _, dir := range []string{o.Dir, o.tasksDir()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fileutil.Explain("create", dir, err)
 		}
 	}
 
-	return writeJSON(filepath.Join(o.dir, "order.json"), o)
+	return writeJSON(filepath.Join(o.Dir, "order.json"), o)
 }
 
 // OpenOrder reads the order in a folder.
 func OpenOrder(dir string) (*Order, error) {
-	o := &Order{dir: dir}
+	o := &Order{Dir: dir}
 	return o, readJSON(filepath.Join(dir, "order.json"), o)
 }
 
@@ -130,10 +130,7 @@ func Latest(home, stageAddress string) (*Order, error) {
 	return nil, nil
 }
 
-// Dir returns the order's folder.
-func (o *Order) Dir() string { return o.dir }
-
-func (o *Order) tasksDir() string { return filepath.Join(o.dir, "tasks") }
+func (o *Order) tasksDir() string { return filepath.Join(o.Dir, "tasks") }
 
 // TaskDir returns the folder for the logs of a task's workers.
 func (o *Order) TaskDir(shard int) string {
@@ -155,14 +152,14 @@ type Array struct {
 }
 
 func (o *Order) arrays() (out []Array, err error) {
-	err = readJSON(filepath.Join(o.dir, "jobs.json"), &out)
+	err = readJSON(filepath.Join(o.Dir, "jobs.json"), &out)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	return out, err
 }
 
-func (o *Order) writeArrays(a []Array) error { return writeJSON(filepath.Join(o.dir, "jobs.json"), a) }
+func (o *Order) writeArrays(a []Array) error { return writeJSON(filepath.Join(o.Dir, "jobs.json"), a) }
 
 // Submitted returns the number of shards that were submitted.
 func (o *Order) Submitted() (int, error) {

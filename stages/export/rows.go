@@ -103,7 +103,7 @@ func (sh shape) rounded(rec arrow.Record, ds *stage.Dataset) (arrow.Record, erro
 			}
 		}
 
-		rec = table.WithColumn(rec, name, table.Floats(values, col.Valid()))
+		rec = table.WithColumn(rec, name, table.Floats(values, col.Valid))
 	}
 
 	return rec, nil

@@ -33,7 +33,7 @@ func Kind() stage.Kind {
 // Stage is one grid block. The cases are expanded once, at the first call that
 // needs them; the methods are safe for concurrent use after DecodeBody.
 type Stage struct {
-	spec  *grid.Spec
+	Spec  *grid.Spec
 	once  sync.Once
 	cases *grid.Cases
 	diags hcl.Diagnostics
@@ -49,7 +49,7 @@ var (
 // DecodeBody implements stage.BodyDecoder.
 func (s *Stage) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics {
 	spec, diags := grid.Decode(body, eval, partOf)
-	s.spec = spec
+	s.Spec = spec
 	return diags
 }
 
@@ -65,34 +65,34 @@ func partOf(v cty.Value) (*grid.Part, error) {
 // Check implements stage.Stage. An unknown table may be the plan's own. A name that almost equals a known one
 // is probably a mistake: the rows would have no declared columns, key and words.
 func (s *Stage) Check(cc *stage.CheckContext) hcl.Diagnostics {
-	if s.spec == nil {
+	if s.Spec == nil {
 		return nil
 	}
 
-	s.spec.Op = cmp.Or(s.spec.Op, cc.Name)
+	s.Spec.Op = cmp.Or(s.Spec.Op, cc.Name)
 	diags := s.unfit()
-	if s.declared = cc.Tables.DeclaredFor(s.spec.Perf, s.spec.Op); s.declared != nil {
-		s.spec.Perf = s.declared.Name
+	if s.declared = cc.Tables.DeclaredFor(s.Spec.Perf, s.Spec.Op); s.declared != nil {
+		s.Spec.Perf = s.declared.Name
 	}
-	if _, known := cc.Tables.Lookup(s.spec.Perf); known || s.spec.Perf == "" {
+	if _, known := cc.Tables.Lookup(s.Spec.Perf); known || s.Spec.Perf == "" {
 		return diags
 	}
 
-	near := cc.Tables.Suggest(s.spec.Perf)
+	near := cc.Tables.Suggest(s.Spec.Perf)
 	if len(near) == 0 {
 		return diags
 	}
 
 	return append(diags, stage.WarningAt(cc.Range, "Unknown perf table",
 		"perf_table %q is not known. Did you mean %q? As it is, the rows are written with the grid's own columns.",
-		s.spec.Perf, near[0])...)
+		s.Spec.Perf, near[0])...)
 }
 
 // unfit warns of values that no export writes: what is measured for them could
 // be looked at here and nowhere else.
 func (s *Stage) unfit() hcl.Diagnostics {
 	var diags hcl.Diagnostics
-	for _, set := range s.spec.Sets {
+	for _, set := range s.Spec.Sets {
 		for _, d := range set.Dims {
 			if why := unfitValue(d); why != "" &&
 				!slices.ContainsFunc(diags, func(o *hcl.Diagnostic) bool { return *o.Subject == d.Range }) {
@@ -124,16 +124,13 @@ func unfitValue(d *grid.Dim) string {
 // Inputs implements stage.Stage: a grid reads no data.
 func (s *Stage) Inputs() []stage.Input { return nil }
 
-// Spec is the decoded grid, for why and describe; nil when decoding failed.
-func (s *Stage) Spec() *grid.Spec { return s.spec }
-
 // Cases expands the grid.
 func (s *Stage) Cases(ctx context.Context) (*grid.Cases, hcl.Diagnostics) {
 	s.once.Do(func() {
-		if s.spec == nil {
+		if s.Spec == nil {
 			return // DecodeBody has reported why
 		}
-		s.cases, s.diags = grid.Expand(ctx, s.spec, grid.Options{})
+		s.cases, s.diags = grid.Expand(ctx, s.Spec, grid.Options{})
 	})
 	return s.cases, s.diags
 }
@@ -147,11 +144,11 @@ func (s *Stage) Values() map[string]any {
 	}
 
 	values := map[string]any{
-		"op": s.spec.Op, "columns": c.Columns(), "cases": c.Len(), "rows": c.Rows(),
+		"op": s.Spec.Op, "columns": c.Columns(), "cases": c.Len(), "rows": c.Rows(),
 		"digest": c.Digest(), // of case ids in order and their sweep points
 	}
-	if s.spec.Perf != "" {
-		values["perf_table"] = s.spec.Perf
+	if s.Spec.Perf != "" {
+		values["perf_table"] = s.Spec.Perf
 	}
 	if s.declared != nil {
 		values["declared_table"] = string(s.declared.Encode())
@@ -162,7 +159,7 @@ func (s *Stage) Values() map[string]any {
 	}
 
 	var constants []string
-	for _, k := range s.spec.Constants {
+	for _, k := range s.Spec.Constants {
 		constants = append(constants, k.String())
 	}
 	if constants != nil {
@@ -218,12 +215,12 @@ func (s *Stage) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, 
 func (s *Stage) dataset(c *grid.Cases) *stage.Dataset {
 	return &stage.Dataset{
 		Planned: c.Record(),
-		Info:    stage.Info{Op: s.spec.Op, Perf: s.spec.Perf, Declared: s.declared, Params: c.Columns()},
+		Info:    stage.Info{Op: s.Spec.Op, Perf: s.Spec.Perf, Declared: s.declared, Params: c.Columns()},
 	}
 }
 
 func waterfall(c *grid.Cases) *stage.Waterfall {
-	w := c.Waterfall()
+	w := c.Waterfall
 	out := &stage.Waterfall{Declared: w.Declared, Duplicates: w.Duplicates, Cases: w.Cases, Rows: w.Rows,
 		Table: c.Record()}
 	for _, f := range w.Filters {
@@ -231,7 +228,7 @@ func waterfall(c *grid.Cases) *stage.Waterfall {
 			Note: f.Note, Samples: f.Samples})
 	}
 
-	for _, a := range c.Spec().Dims() {
+	for _, a := range c.Spec.Dims() {
 		name := a.Name
 		if a.Set != "" {
 			name = a.Set + "." + name

@@ -266,5 +266,5 @@ func (c *conformer) words(name string) {
 		out[i] = cmp.Or(renamed[w], w)
 	}
 
-	c.rec = table.WithColumn(c.rec, name, table.Texts(out, col.Valid()))
+	c.rec = table.WithColumn(c.rec, name, table.Texts(out, col.Valid))
 }

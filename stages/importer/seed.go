@@ -91,7 +91,7 @@ func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, dryRun bool
 	}
 
 	rep.Planned = ids.Len()
-	found, err := match(want, set, m.Cases.Spec().Op, m.Schema().Primary().Name, &rep)
+	found, err := match(want, set, m.Cases.Spec.Op, m.Schema().Primary().Name, &rep)
 	if err != nil {
 		return rep, err
 	}

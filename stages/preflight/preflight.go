@@ -210,7 +210,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	var failed []string
 	for _, b := range c.Checks {
 		res := b.look(ctx, Target{Runtime: c.runtime, System: c.system, Limits: b.limits,
-			Folders: []string{rc.Store.Dir(), rc.OutDir}})
+			Folders: []string{rc.Store.Dir, rc.OutDir}})
 		res.Pos = fmt.Sprintf("%s:%d", b.Range.Filename, b.Range.Start.Line)
 		out.Checks = append(out.Checks, res)
 

@@ -51,7 +51,7 @@ func FindRun(store *checkpoint.Store, id string) (*checkpoint.Run, error) {
 		r, err := store.LatestRun()
 		if errors.Is(err, checkpoint.ErrMissing) {
 			return nil, fmt.Errorf("the state folder %s has no run: apply a plan first, or name the folder with --state-dir",
-				store.Dir())
+				store.Dir)
 		}
 		return r, err
 	}
@@ -75,7 +75,7 @@ func FindRun(store *checkpoint.Store, id string) (*checkpoint.Run, error) {
 	case 1:
 		return &found[0], nil
 	case 0:
-		return nil, fmt.Errorf("there is no run %q in %s; aicplan report --list shows them", id, store.Dir())
+		return nil, fmt.Errorf("there is no run %q in %s; aicplan report --list shows them", id, store.Dir)
 	}
 
 	return nil, fmt.Errorf("%q begins %d runs, %s and %s among them: give more of the id", id, len(found),

@@ -276,7 +276,7 @@ func Known(store *checkpoint.Store, address string) (*Environment, error) {
 // Remember stores the environment of a runtime for later plans, with what the interpreter reports now. The
 // state folder must exist. Known code of the same identity is kept.
 func (p *Pools) Remember(store *checkpoint.Store, rt *stage.Runtime, e Environment) error {
-	if store.ReadOnly() {
+	if store.ReadOnly {
 		return nil
 	}
 	known := lastSeen(store, rt)
@@ -324,7 +324,7 @@ func writeSeen(store *checkpoint.Store, address string, e Environment) error {
 }
 
 func knownPath(store *checkpoint.Store, address string) string {
-	return filepath.Join(store.Dir(), "runtimes", ownName(address, "/\\\x00")+".json")
+	return filepath.Join(store.Dir, "runtimes", ownName(address, "/\\\x00")+".json")
 }
 
 // ownName returns a file name for name without the characters in unfit. It is unique even if the file system ignores

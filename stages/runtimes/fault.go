@@ -13,7 +13,7 @@ import (
 // PlaceOf returns the place from which a stage's workers are started.
 func PlaceOf(rc *stage.RunContext) Place {
 	return Place{
-		RunDir: rc.RunDir, StateDir: rc.Store.Dir(), PlanDir: rc.PlanDir, Stop: rc.Stop,
+		RunDir: rc.RunDir, StateDir: rc.Store.Dir, PlanDir: rc.PlanDir, Stop: rc.Stop,
 		Say: func(text string) {
 			if rc.Events != nil {
 				rc.Events.Message(rc.Address, "warn", text)

@@ -143,7 +143,7 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 		return drop(worker.ClassUnsupportedConfig, fmt.Errorf("the server's command: %w", err))
 	}
 
-	h.out.Log("info", "server of %s: process %d at %s", a.about(), s.Pid(), s.base)
+	h.out.Log("info", "server of %s: process %d at %s", a.about(), s.Pid, s.base)
 	if s.ready, err = h.answering(s, a, time.Duration(o.Ready.Within)).Wait(ctx, s.Process); err != nil {
 		ended := s.Exit() != ""
 		h.stop(s)

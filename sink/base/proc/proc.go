@@ -69,7 +69,7 @@ func run(cmd *exec.Cmd, wait func() ([]byte, error)) ([]byte, error) {
 
 // Tree is a running program with the processes that it started. Its methods are safe for concurrent use.
 type Tree struct {
-	pid  int
+	Pid  int // of the command
 	mark string
 	done chan struct{}
 	exit string // set before done is closed, as is code
@@ -111,7 +111,7 @@ func (t *Tree) keep(cmd *exec.Cmd, started chan<- error) {
 		return
 	}
 
-	t.pid = cmd.Process.Pid
+	t.Pid = cmd.Process.Pid
 	started <- nil
 	err := cmd.Wait()
 	t.exit, t.code = describe(cmd, err), cmd.ProcessState.ExitCode()
@@ -133,9 +133,6 @@ func describe(cmd *exec.Cmd, err error) string {
 
 	return err.Error()
 }
-
-// Pid returns the process id of the program.
-func (t *Tree) Pid() int { return t.pid }
 
 // Done returns a channel that is closed when the program has ended.
 func (t *Tree) Done() <-chan struct{} { return t.done }
@@ -161,7 +158,7 @@ func (t *Tree) Code() int {
 // Signal sends a signal to the process group of the program. It does nothing after the end of the program.
 func (t *Tree) Signal(sig syscall.Signal) {
 	if t.Exit() == "" {
-		_ = syscall.Kill(-t.pid, sig) // the program may have ended in the meantime
+		_ = syscall.Kill(-t.Pid, sig) // the program may have ended in the meantime
 	}
 }
 
@@ -219,7 +216,7 @@ func (t *Tree) stop(sig syscall.Signal, within time.Duration) Stopped {
 	}
 
 	for _, pid := range t.Members() {
-		if pid != t.pid {
+		if pid != t.Pid {
 			out.Orphans = append(out.Orphans, strings.TrimSpace(fmt.Sprintf("%d %s", pid, CommandLine(pid))))
 		}
 	}
@@ -261,7 +258,7 @@ func (t *Tree) empty() bool { return t.Exit() != "" && len(t.Members()) == 0 }
 func (t *Tree) Members() []int {
 	var out []int
 	for _, p := range processes() {
-		if p.pid != os.Getpid() && (p.session == t.pid || p.mark() == t.mark || strings.HasPrefix(p.mark(), t.mark+"/")) {
+		if p.pid != os.Getpid() && (p.session == t.Pid || p.mark() == t.mark || strings.HasPrefix(p.mark(), t.mark+"/")) {
 			out = append(out, p.pid)
 		}
 	}

@@ -152,10 +152,10 @@ func TestTreesAreNested(t *testing.T) {
 	if err != nil || len(outer.Members()) > 1 {
 		t.Fatalf("%v, %v", outer.Members(), err)
 	}
-	awaitMark(t, outer.Pid())
+	awaitMark(t, outer.Pid)
 	inner := exec.Command("sleep", "600")
 	inner.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	inner.Env = append(os.Environ(), markOf(t, outer.Pid())+"/INNER")
+	inner.Env = append(os.Environ(), markOf(t, outer.Pid)+"/INNER")
 	if err := inner.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ type Follower struct {
 	dead   func(host string, pid int) bool
 	offset int64
 	tail   []byte // a line that is not whole yet
-	state  *State
+	State  *State // as of the last Poll
 }
 
 // Follow begins to follow a run. dead reports whether the process of a run without an end
@@ -35,11 +35,8 @@ type Follower struct {
 func Follow(run checkpoint.Run, dead func(host string, pid int) bool) *Follower {
 	s := newState(run.ID)
 	s.Started, s.Seen = run.Started, run.Started
-	return &Follower{dead: dead, path: filepath.Join(run.Dir, "events.ndjson"), state: s}
+	return &Follower{dead: dead, path: filepath.Join(run.Dir, "events.ndjson"), State: s}
 }
-
-// State returns the current state of the run. Poll updates it.
-func (f *Follower) State() *State { return f.state }
 
 // maxLine bounds an event; longer ones are passed over.
 const maxLine = 4 << 20
@@ -51,7 +48,7 @@ func (f *Follower) Poll() error {
 		return err
 	}
 
-	s := f.state
+	s := f.State
 	if !s.Ended && f.dead != nil && s.PID > 0 && f.dead(s.Host, s.PID) {
 		// What it wrote before it ended counts.
 		if err := f.read(); err != nil {
@@ -73,21 +70,21 @@ func (f *Follower) read() error {
 	}
 
 	if err != nil {
-		return fmt.Errorf("events of run %s: %w", f.state.Run, err)
+		return fmt.Errorf("events of run %s: %w", f.State.Run, err)
 	}
 	defer file.Close()
 
 	if info, err := file.Stat(); err == nil && info.Size() < f.offset {
 		back := f.offset - info.Size()
 		if back > int64(len(f.tail)) {
-			return fmt.Errorf("events of run %s became shorter: another program changed the state folder", f.state.Run)
+			return fmt.Errorf("events of run %s became shorter: another program changed the state folder", f.State.Run)
 		}
 		// The part of a line that a full disk took was taken back.
 		f.offset, f.tail = info.Size(), f.tail[:int64(len(f.tail))-back]
 	}
 
 	if _, err := file.Seek(f.offset, io.SeekStart); err != nil {
-		return fmt.Errorf("events of run %s: %w", f.state.Run, err)
+		return fmt.Errorf("events of run %s: %w", f.State.Run, err)
 	}
 
 	buf := make([]byte, 1<<18)
@@ -101,11 +98,11 @@ func (f *Follower) read() error {
 		}
 
 		if err != nil {
-			return fmt.Errorf("events of run %s: %w", f.state.Run, err)
+			return fmt.Errorf("events of run %s: %w", f.State.Run, err)
 		}
 	}
 
-	slices.SortStableFunc(f.state.Failures, func(a, b *Failure) int { return cmp.Compare(b.Count, a.Count) })
+	slices.SortStableFunc(f.State.Failures, func(a, b *Failure) int { return cmp.Compare(b.Count, a.Count) })
 	return nil
 }
 
@@ -196,7 +193,7 @@ func (f *Follower) take(line []byte) {
 	}
 
 	e.show()
-	s := f.state
+	s := f.State
 	s.Version++
 
 	if e.At.After(s.Seen) {

@@ -32,10 +32,10 @@ func List(runs []checkpoint.Run, dead func(host string, pid int) bool, now time.
 	for _, r := range runs {
 		f := Follow(r, dead)
 		if err := f.Poll(); err != nil {
-			f.state = newState(r.ID)
-			f.state.Started = r.Started
+			f.State = newState(r.ID)
+			f.State.Started = r.Started
 		}
-		out = append(out, f.state.Line(now))
+		out = append(out, f.State.Line(now))
 	}
 	return out
 }

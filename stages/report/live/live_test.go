@@ -62,7 +62,7 @@ func TestFollow(t *testing.T) {
 	t.Parallel()
 	r, write := runAt(t)
 	f := Follow(r, nil)
-	if err := f.Poll(); err != nil || len(f.State().Stages) != 0 {
+	if err := f.Poll(); err != nil || len(f.State.Stages) != 0 {
 		t.Fatalf("a run without events: %v", err)
 	}
 
@@ -79,7 +79,7 @@ func TestFollow(t *testing.T) {
 		}
 	}
 
-	s := f.State()
+	s := f.State
 	c := s.Stages[1]
 	if len(s.Stages) != 3 || c.Status != Running || c.Done != 4 || c.Failed != 2 || c.Total != 10 ||
 		c.Rate == nil || *c.Rate != 1 || *c.Left != 4 {
@@ -174,7 +174,7 @@ func TestBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	s := f.State()
+	s := f.State
 	raw, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
@@ -351,7 +351,7 @@ func TestRateFallsWhileStageHangs(t *testing.T) {
 		if err := f.Poll(); err != nil {
 			t.Fatal(err)
 		}
-		return f.State().Stages[0]
+		return f.State.Stages[0]
 	}
 
 	progress := func(after, done, total int) *Stage {

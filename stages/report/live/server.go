@@ -180,7 +180,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	writeJSON(w, f.State())
+	writeJSON(w, f.State)
 }
 
 // stream sends the state of a run whenever it changed, as server-sent events.
@@ -214,9 +214,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	for {
 		err := f.Poll()
 		var text []byte
-		if err == nil && f.state.Version != sent {
-			sent = f.state.Version
-			text, err = json.Marshal(f.state)
+		if err == nil && f.State.Version != sent {
+			sent = f.State.Version
+			text, err = json.Marshal(f.State)
 		}
 		if err != nil {
 			send("event: trouble\ndata: %s\n\n", strings.ReplaceAll(err.Error(), "\n", " "))

@@ -40,7 +40,7 @@ func TestHiddenCharactersAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	s := f.State()
+	s := f.State
 	if len(s.Stages) != 1 || len(s.Failures) != 1 || len(s.Messages) != 1 || len(s.Workers) != 1 {
 		t.Fatalf("%d stages, %d failures, %d messages, %d workers", len(s.Stages), len(s.Failures), len(s.Messages),
 			len(s.Workers))
