@@ -8,7 +8,6 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 	"sort"
 	"strings"
@@ -308,25 +307,9 @@ func (c *Config) Known(in *Instance) map[string]any {
 			if diags.HasErrors() {
 				continue // a name that the stage binds itself
 			}
-			out[traversalText(t)] = stage.Plain(v)
+			out[stage.TraversalText(t)] = stage.Plain(v)
 		}
 	}
 
 	return out
-}
-
-func traversalText(t hcl.Traversal) string {
-	var b strings.Builder
-	for _, step := range t {
-		switch s := step.(type) {
-		case hcl.TraverseRoot:
-			b.WriteString(s.Name)
-		case hcl.TraverseAttr:
-			b.WriteString("." + s.Name)
-		case hcl.TraverseIndex:
-			fmt.Fprintf(&b, "[%s]", stage.Plain(s.Key))
-		}
-	}
-
-	return b.String()
 }

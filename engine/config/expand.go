@@ -104,9 +104,7 @@ func (s *scope) instancesOf(d *blockDecl) ([]*Instance, hcl.Diagnostics) {
 			}
 		}
 
-		off, more := s.inputDisabled(d, each)
-		diags = append(diags, more...)
-		if !off {
+		if !s.inputDisabled(d, each) {
 			out = append(out, in)
 		}
 	}
@@ -117,7 +115,7 @@ func (s *scope) instancesOf(d *blockDecl) ([]*Instance, hcl.Diagnostics) {
 
 // inputDisabled reports whether an attribute refers directly to a disabled stage: disabling a grid
 // disables the stages that depend on it.
-func (s *scope) inputDisabled(d *blockDecl, each *eachValue) (bool, hcl.Diagnostics) {
+func (s *scope) inputDisabled(d *blockDecl, each *eachValue) bool {
 	for _, name := range sortedKeys(d.body.Attributes) {
 		expr := d.body.Attributes[name].Expr
 		refs, diags := s.references(expr, each, nil)
@@ -137,10 +135,10 @@ func (s *scope) inputDisabled(d *blockDecl, each *eachValue) (bool, hcl.Diagnost
 		}
 
 		if s.refDisabled(r) {
-			return true, nil
+			return true
 		}
 	}
-	return false, nil
+	return false
 }
 
 func (s *scope) refDisabled(r ref) bool {

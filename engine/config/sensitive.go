@@ -20,7 +20,7 @@ func (l *loader) sensitiveIn(exprs []hcl.Expression, ctx *hcl.EvalContext, bound
 				continue
 			}
 			if v, more := t.TraverseAbs(ctx); !more.HasErrors() && v.ContainsMarked() {
-				diags = append(diags, stage.SensitiveHere(t.SourceRange(), traversalText(t))...)
+				diags = append(diags, stage.SensitiveHere(t.SourceRange(), stage.TraversalText(t))...)
 			}
 		}
 	}

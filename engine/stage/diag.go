@@ -2,6 +2,7 @@ package stage
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -28,6 +29,22 @@ func AddError(diags *hcl.Diagnostics, at hcl.Range, summary, format string, args
 // Errors returns a function that appends errors at a place to diags.
 func Errors(diags *hcl.Diagnostics, at hcl.Range) func(summary, format string, args ...any) {
 	return func(summary, format string, args ...any) { AddError(diags, at, summary, format, args...) }
+}
+
+// TraversalText returns a reference as it is written in a plan.
+func TraversalText(t hcl.Traversal) string {
+	var b strings.Builder
+	for _, step := range t {
+		switch s := step.(type) {
+		case hcl.TraverseRoot:
+			b.WriteString(s.Name)
+		case hcl.TraverseAttr:
+			b.WriteString("." + s.Name)
+		case hcl.TraverseIndex:
+			fmt.Fprintf(&b, "[%v]", Plain(s.Key))
+		}
+	}
+	return b.String()
 }
 
 // NeverEqual returns the first operation of expr that tests whether values of different types are equal, and these

@@ -75,7 +75,7 @@ func (a *assertion) bind(text string, ctx *hcl.EvalContext) (diags hcl.Diagnosti
 		default:
 			if v, d := t.TraverseAbs(ctx); !d.HasErrors() && !stage.IsRef(v) && !v.IsWhollyKnown() {
 				stage.AddError(&diags, t.SourceRange(), "Value not known at plan time",
-					"%s is known only after its stage ran, and a gate's limits before.", traversalText(t))
+					"%s is known only after its stage ran, and a gate's limits before.", stage.TraversalText(t))
 			}
 		}
 	}
@@ -144,7 +144,7 @@ func planValues(expr hcl.Expression, ctx *hcl.EvalContext, later []string) map[s
 			continue
 		}
 
-		name := traversalText(t)
+		name := stage.TraversalText(t)
 		v, d := t.TraverseAbs(ctx)
 		if d.HasErrors() {
 			values[name] = "unknown"
@@ -231,22 +231,6 @@ func exact(v float64) cty.Value {
 		return cty.NumberFloatVal(v)
 	}
 	return n
-}
-
-func traversalText(t hcl.Traversal) string {
-	var sb strings.Builder
-	for _, step := range t {
-		switch s := step.(type) {
-		case hcl.TraverseRoot:
-			sb.WriteString(s.Name)
-		case hcl.TraverseAttr:
-			sb.WriteString("." + s.Name)
-		case hcl.TraverseIndex:
-			fmt.Fprintf(&sb, "[%#v]", s.Key)
-		}
-	}
-
-	return sb.String()
 }
 
 // oneLine returns the text of an expression on one line, without comments and spaced as fmt does it, so that equal

@@ -126,7 +126,9 @@ func Explain(doing, path string, err error) error {
 }
 
 // shortError prints the cause without the path, and unwraps to the whole error.
-type shortError struct{ cause, whole error }
+type shortError struct {
+	error
+	whole error
+}
 
-func (e shortError) Error() string { return e.cause.Error() }
 func (e shortError) Unwrap() error { return e.whole }
