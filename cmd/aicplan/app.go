@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -307,12 +306,7 @@ func (a *app) colorErr() bool { return !a.global.NoColor && a.isTerminal(a.stder
 func (a *app) colorOut() bool { return !a.global.NoColor && a.isTerminal(a.stdout) }
 
 // json prints v as indented JSON.
-func (a *app) json(v any) error {
-	enc := json.NewEncoder(a.stdout)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
-}
+func (a *app) json(v any) error { return textutil.WriteJSON(a.stdout, v) }
 
 // mayBecomeDir returns an error if dir cannot be created because a file is in the way. It is called
 // before anything is measured.

@@ -43,7 +43,7 @@ func writeJSONLines(w io.Writer, t arrow.Record) error {
 		names[i] = b
 	}
 
-	for row := range int(t.NumRows()) {
+	for row := range table.Len(t) {
 		bw.WriteByte('{')
 		for i := range int(t.NumCols()) {
 			if i > 0 {

@@ -113,7 +113,7 @@ func where(t arrow.Record, text string) (kept arrow.Record, lacking int, err err
 	}
 
 	var rows []int
-	for row := range int(t.NumRows()) {
+	for row := range table.Len(t) {
 		unknown := false
 		for name, column := range at {
 			v := table.Value(t, column, row)
@@ -147,7 +147,7 @@ func where(t arrow.Record, text string) (kept arrow.Record, lacking int, err err
 
 // columnType returns the type of a column in expressions. It is dynamic if the column has no values.
 func columnType(t arrow.Record, column int) cty.Type {
-	for row := range int(t.NumRows()) {
+	for row := range table.Len(t) {
 		if v := table.Value(t, column, row); v != nil {
 			return plainValue(v).Type()
 		}

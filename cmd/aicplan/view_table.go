@@ -77,7 +77,7 @@ func (a *app) viewTable(t arrow.Record, info stage.Info, given bool, total int64
 		}
 	}
 
-	for i := range int(t.NumRows()) {
+	for i := range table.Len(t) {
 		row := make([]any, len(columns))
 		for c := range columns {
 			row[c] = columns[c][i]
@@ -173,7 +173,7 @@ func telling(t arrow.Record, info stage.Info) []string {
 // returns false if the values differ.
 func oneValue(t arrow.Record, name string) (string, bool) {
 	column := table.Index(t, name)
-	for row := 1; row < int(t.NumRows()); row++ {
+	for row := 1; row < table.Len(t); row++ {
 		if table.Value(t, column, row) != table.Value(t, column, 0) {
 			return "", false
 		}
@@ -195,7 +195,7 @@ func oneValue(t arrow.Record, name string) (string, bool) {
 func columnCells(t arrow.Record, name string) (cells []string, number bool) {
 	column := table.Index(t, name)
 	number = true
-	for row := range int(t.NumRows()) {
+	for row := range table.Len(t) {
 		v := table.Value(t, column, row)
 		text, n := cellText(v)
 		number = number && (n || v == nil)

@@ -9,6 +9,7 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
+	"aicplan/sink/table"
 )
 
 // Results returns what expressions may read of a stage that has ended: the number of rows, the digest of its
@@ -43,7 +44,7 @@ func ResultsOfBad(k stage.Kind, o *stage.Outcome) map[string]cty.Value {
 func (p *Plan) publish(s *Stage) {
 	switch {
 	case s.Action == stage.ActionReady && s.Plan != nil && s.Plan.Data != nil && s.Plan.Data.Table == nil:
-		p.Config.SetResult(s.Address(), Results(s.Instance.Kind, int(s.Plan.Data.Planned.NumRows()), s.Output, nil))
+		p.Config.SetResult(s.Address(), Results(s.Instance.Kind, table.Len(s.Plan.Data.Planned), s.Output, nil))
 	case s.Action == stage.ActionReuse && s.Record != nil:
 		out, err := ReadOutcome(s.Record)
 		if err != nil {

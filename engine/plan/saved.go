@@ -13,6 +13,7 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
+	"aicplan/sink/table"
 )
 
 // savedFormat is the version of the file format. It grows if older files cannot be read any more.
@@ -132,7 +133,7 @@ func savedStages(p *Plan) map[string]SavedStage {
 		ss := SavedStage{Kind: s.Instance.Kind.Name}
 		ss.Body = p.body(s)
 		if s.Plan != nil && s.Plan.Data != nil && s.Plan.Data.Planned != nil {
-			ss.Cases = int(s.Plan.Data.Planned.NumRows())
+			ss.Cases = table.Len(s.Plan.Data.Planned)
 		}
 
 		out[s.Address()] = ss

@@ -15,6 +15,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
+	"aicplan/sink/table"
 )
 
 // runStage runs a stage and stores its outcome.
@@ -272,7 +273,7 @@ func (r *runner) store(ctx context.Context, s *plan.Stage, out *stage.Outcome,
 	fromPlan := s.Plan != nil && s.Plan.Data != nil
 	if d := out.Data; fromPlan && d != nil && d.Table == nil {
 		// The next plan computes the cases of a grid again.
-		out.Counts.Rows = int(d.Planned.NumRows())
+		out.Counts.Rows = table.Len(d.Planned)
 		return s.Output, s.Output, nil
 	}
 
@@ -338,8 +339,8 @@ func (r *runner) fill(rec *checkpoint.StageRecord, out *stage.Outcome) (err erro
 		if rec.Outputs.Attached, err = stage.AttachmentDigests(d.Table); err != nil {
 			return err
 		}
-		if d.Table != nil && out.Counts.Rows == 0 {
-			out.Counts.Rows = int(d.Table.NumRows())
+		if out.Counts.Rows == 0 {
+			out.Counts.Rows = table.Len(d.Table)
 		}
 		encode(&rec.Info, d.Info)
 	}

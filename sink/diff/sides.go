@@ -34,7 +34,7 @@ func canon(column, word string) string {
 func side(rec arrow.Record, name string) Side {
 	return Side{
 		Name:      name,
-		Rows:      int(rec.NumRows()),
+		Rows:      table.Len(rec),
 		Framework: table.Distinct(rec, "framework"),
 		Version:   table.Distinct(rec, "version"),
 		Device:    table.Distinct(rec, "device"),

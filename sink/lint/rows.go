@@ -151,7 +151,7 @@ func (l *linter) duplicates(f *loaded) {
 		return
 	}
 
-	surplus := int(f.rec.NumRows()) - ix.Len()
+	surplus := table.Len(f.rec) - ix.Len()
 	if surplus == 0 {
 		return
 	}
@@ -174,7 +174,7 @@ func (l *linter) duplicates(f *loaded) {
 var opaque = []string{"default", "torch_flow", "vllm_default", "sglang", "unknown", ""}
 
 func (l *linter) kernels(f *loaded) {
-	n, counts := int(f.rec.NumRows()), table.Counts(f.rec, "kernel_source")
+	n, counts := table.Len(f.rec), table.Counts(f.rec, "kernel_source")
 	for kernel, rows := range counts {
 		if !slices.Contains(opaque, kernel) {
 			n -= rows

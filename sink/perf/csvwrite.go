@@ -37,7 +37,7 @@ func WriteCSV(w io.Writer, rec arrow.Record) error {
 
 	buf = append(buf, '\n')
 
-	for row := range int(rec.NumRows()) {
+	for row := range table.Len(rec) {
 		for i, cell := range cells {
 			if i > 0 {
 				buf = append(buf, ',')

@@ -91,7 +91,7 @@ func tablesOf(dir string, o Options) ([]source, error) {
 		s := source{
 			name:   e.Table,
 			path:   e.Path,
-			rows:   int(rec.NumRows()),
+			rows:   table.Len(rec),
 			unread: cmp.Or(named.unread(e, entries), severalModels(e.Table, rec)),
 		}
 		if s.unread == "" {
@@ -189,7 +189,7 @@ func queriesOf(name string, rec arrow.Record, n int) []query {
 		return nil
 	}
 
-	rows := int(rec.NumRows())
+	rows := table.Len(rec)
 	n = min(n, rows)
 	var out []query
 	for i := range n {

@@ -101,7 +101,7 @@ func Likely(rec arrow.Record, perf, op, framework string, spec *systems.Spec) (k
 		if len(models) == 0 {
 			return nil, false
 		}
-		return likelyModules(newReader(rec), models, int(rec.NumRows()), spec), true
+		return likelyModules(newReader(rec), models, table.Len(rec), spec), true
 	}
 	memory := spec.GPU.MemBWEmpiricalScalingFactor
 	if memory <= 0 {
@@ -175,7 +175,7 @@ func MostGPUs(rec arrow.Record) int {
 		return 1
 	}
 	r := newReader(rec)
-	for i := range int(rec.NumRows()) {
+	for i := range table.Len(rec) {
 		r.row, r.bad = i, false
 		if n := r.num("num_gpus"); !r.bad {
 			most = math.Max(most, n)

@@ -52,6 +52,14 @@ func (c *Col[T]) At(i int) (v T, ok bool) { return c.Values[i], !c.Null(i) }
 // Len returns the number of rows.
 func (c *Col[T]) Len() int { return len(c.Values) }
 
+// Len returns the number of rows. A nil record has none.
+func Len(rec arrow.Record) int {
+	if rec == nil {
+		return 0
+	}
+	return int(rec.NumRows())
+}
+
 // Index returns the position of the column called name, or -1.
 func Index(rec arrow.Record, name string) int {
 	if at := rec.Schema().FieldIndices(name); len(at) > 0 {

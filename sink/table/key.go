@@ -80,7 +80,7 @@ func (ix *KeyIndex) each(rec arrow.Record, f func(row int, key []byte)) error {
 	}
 
 	var key []byte
-	for row := range int(rec.NumRows()) {
+	for row := range Len(rec) {
 		key = key[:0]
 		for _, appendTo := range add {
 			key = appendTo(key, row)

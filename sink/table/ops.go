@@ -72,13 +72,13 @@ func gather[T any](arr arrow.Array, rows []int, value func(int) T) (out []T, val
 // Filter returns the rows for which keep is true, in order.
 func Filter(rec arrow.Record, keep func(row int) bool) arrow.Record {
 	var rows []int
-	for i := range int(rec.NumRows()) {
+	for i := range Len(rec) {
 		if keep(i) {
 			rows = append(rows, i)
 		}
 	}
 
-	if len(rows) == int(rec.NumRows()) {
+	if len(rows) == Len(rec) {
 		return rec
 	}
 
@@ -146,7 +146,7 @@ func stack(recs []arrow.Record, name string, t arrow.DataType) (arrow.Array, err
 	for _, rec := range recs {
 		switch at := Index(rec, name); {
 		case at < 0 || rec.Column(at).NullN() == rec.Column(at).Len():
-			parts = append(parts, Nulls(t, int(rec.NumRows())))
+			parts = append(parts, Nulls(t, Len(rec)))
 		case rec.Column(at).DataType().ID() != t.ID(): // integers among floats
 			c, err := Float64s(rec, name)
 			if err != nil {

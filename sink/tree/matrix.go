@@ -254,7 +254,7 @@ func (n need) in(rec arrow.Record) Answer {
 
 	low, high := map[string]bool{}, map[string]bool{}
 	answer := No
-	for row := range int(rec.NumRows()) {
+	for row := range table.Len(rec) {
 		if slices.ContainsFunc(fits, func(fit func(int) bool) bool { return !fit(row) }) {
 			continue
 		}

@@ -92,7 +92,7 @@ func Merge(old, now arrow.Record, key []string) (arrow.Record, MergeReport, erro
 		case table.Has(now, name) && !table.Has(rest, name):
 			rest = table.WithColumn(rest, name, table.Constant(int64(v.(int)), len(keep)))
 		case table.Has(rest, name) && !table.Has(now, name):
-			now = table.WithColumn(now, name, table.Constant(int64(v.(int)), int(now.NumRows())))
+			now = table.WithColumn(now, name, table.Constant(int64(v.(int)), table.Len(now)))
 		}
 	}
 

@@ -156,10 +156,7 @@ func (r *running) finish() (*stage.Outcome, error) {
 		},
 		Journal: r.journal.Digest,
 		Counts: stage.Counts{Cases: r.job.asked(), Planned: n.Planned, Measured: r.now,
-			Reused: n.Measured - r.now, Failed: n.Failed, Skipped: n.Skipped},
-	}
-	if rec != nil {
-		out.Counts.Rows = int(rec.NumRows())
+			Reused: n.Measured - r.now, Failed: n.Failed, Skipped: n.Skipped, Rows: table.Len(rec)},
 	}
 	out.Status, out.Message = r.verdict(n, s.classes)
 	return out, nil

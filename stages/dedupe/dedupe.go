@@ -169,7 +169,7 @@ func (c *Config) repeats(rec arrow.Record, key []string) (int, error) {
 	if _, err := ix.Number(rec); err != nil {
 		return 0, err
 	}
-	return int(rec.NumRows()) - ix.Len(), nil
+	return table.Len(rec) - ix.Len(), nil
 }
 
 func (c *Config) outcome(ds *stage.Dataset, res Choice) *stage.Outcome {
@@ -186,9 +186,7 @@ func (c *Config) outcome(ds *stage.Dataset, res Choice) *stage.Outcome {
 			"removed":   cty.NumberIntVal(int64(res.Removed)),
 			"conflicts": cty.NumberIntVal(int64(res.Conflicts)),
 		}}
-	if ds.Table != nil {
-		out.Counts.Rows = int(ds.Table.NumRows())
-	}
+	out.Counts.Rows = table.Len(ds.Table)
 	if res.Removed > 0 {
 		out.Message = fmt.Sprintf("%d repeated rows removed, keep = %s", res.Removed, c.Keep)
 	}

@@ -186,7 +186,7 @@ func caseDirs(ds *stage.Dataset) []string {
 		}
 
 		col := rec.Column(slices.Index(table.Names(rec), name))
-		for row := 1; row < int(rec.NumRows()); row++ {
+		for row := 1; row < table.Len(rec); row++ {
 			if col.ValueStr(row) != col.ValueStr(0) {
 				tell = append(tell, name)
 				break

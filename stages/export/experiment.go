@@ -522,7 +522,7 @@ func lostCells(ds *stage.Dataset, measured []experiment.Cell) (out []experiment.
 	}
 
 	reasons := map[string]string{}
-	for i := range int(ds.Ledger.NumRows()) {
+	for i := range table.Len(ds.Ledger) {
 		row := table.Row(ds.Ledger, i)
 		reason := text(row["class"])
 		if m := text(row["message"]); m != "" {
@@ -537,7 +537,7 @@ func lostCells(ds *stage.Dataset, measured []experiment.Cell) (out []experiment.
 		model = measured[0].Model
 	}
 
-	for i := range int(ds.Planned.NumRows()) {
+	for i := range table.Len(ds.Planned) {
 		row := table.Row(ds.Planned, i)
 		reason, lost := reasons[text(row["case_id"])]
 		if !lost {

@@ -161,7 +161,7 @@ func (c *Config) datasets(rc *stage.RunContext) ([]*stage.Dataset, error) {
 	var sets []*stage.Dataset
 	for i, in := range c.Inputs() {
 		ds := rc.Inputs[inputName(i)]
-		if ds == nil || ds.Table == nil || ds.Table.NumRows() == 0 {
+		if ds == nil || table.Len(ds.Table) == 0 {
 			return nil, fmt.Errorf("%s has no rows to export", in.Ref.Address)
 		}
 		sets = append(sets, ds)

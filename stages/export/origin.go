@@ -37,7 +37,7 @@ func (o origin) text() string {
 // originOf counts the rows of rec, which belong to ds, by origin: measured, or imported by a stage or by
 // ckpt import. If no cases were planned, all rows were read from files.
 func originOf(ds *stage.Dataset, rec arrow.Record) (origin, error) {
-	n := int(rec.NumRows())
+	n := table.Len(rec)
 	switch {
 	case ds.Planned == nil:
 		return origin{imported: n}, nil

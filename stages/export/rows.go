@@ -143,7 +143,7 @@ func (sh shape) identity() []string {
 // withIdentity adds the identity columns that the table lacks, with the values of the
 // dataset's Info.
 func withIdentity(rec arrow.Record, ds *stage.Dataset, sh shape) (arrow.Record, error) {
-	n, op := int(rec.NumRows()), ds.Info.Op
+	n, op := table.Len(rec), ds.Info.Op
 	if o, ok := catalog.LookupOp(op); ok && o.OpName != "" {
 		op = o.OpName
 	} else if sh.table != nil && len(sh.table.OpNames) == 1 {
@@ -277,7 +277,7 @@ func (a *assembly) powerColumns(rec arrow.Record) ([]string, error) {
 		return nil, nil
 	}
 
-	rows, whole := int(rec.NumRows()), true
+	rows, whole := table.Len(rec), true
 	have, said := rows, false
 	for _, name := range []string{"power", "power_limit"} {
 		if !table.Has(rec, name) {

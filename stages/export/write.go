@@ -161,7 +161,7 @@ func (d payload) stage(batch *fileutil.Batch, t target, rec arrow.Record, w writ
 // writeOnce is one try. It reports all errors before the first file gets its name. errMoved means that another
 // process changed the table in the meantime. The table is the first of the files.
 func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written, files []stage.Artifact, err error) {
-	w = written{MergeReport: tree.MergeReport{Added: int(d.rec.NumRows())}}
+	w = written{MergeReport: tree.MergeReport{Added: table.Len(d.rec)}}
 	rec, key, before := d.rec, d.key, ""
 	if c.merges() {
 		data, err := fileutil.ReadFile(t.path)
@@ -208,7 +208,7 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 		return w, nil, err
 	}
 
-	file := stage.Artifact{Path: t.path, Digest: digest, Rows: int(rec.NumRows())}
+	file := stage.Artifact{Path: t.path, Digest: digest, Rows: table.Len(rec)}
 	files = []stage.Artifact{file}
 
 	if t.layout == tree.Families {

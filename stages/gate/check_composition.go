@@ -158,7 +158,7 @@ func (p *partSet) read(rec arrow.Record, names []string, rows map[string][]found
 		}
 	}
 
-	for row := range int(rec.NumRows()) {
+	for row := range table.Len(rec) {
 		words := make([]string, len(cols))
 		for i, col := range cols {
 			words[i] = table.Text(col, row)

@@ -88,7 +88,7 @@ func (c *served) run(s *subject) finding {
 		total: s.rows(),
 	}
 	times, total := map[string]float64{}, 0.0
-	for row := range int(s.rec.NumRows()) {
+	for row := range table.Len(s.rec) {
 		names, err := c.kernelsOf(col, row)
 		if err != nil {
 			return failed(s.describe(row) + ": " + err.Error())
@@ -120,9 +120,9 @@ func (c *served) run(s *subject) finding {
 
 		of := &subject{ds: ds, rec: ds.Table}
 		col := column(ds.Table, kernelsColumn)
-		v.total += int(ds.Table.NumRows())
+		v.total += table.Len(ds.Table)
 
-		for row := range int(ds.Table.NumRows()) {
+		for row := range table.Len(ds.Table) {
 			names, err := c.kernelsOf(col, row)
 			switch {
 			case err != nil:

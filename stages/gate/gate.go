@@ -148,9 +148,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	}
 
 	out := &stage.Outcome{Status: stage.StatusOK, Data: ds}
-	if ds.Table != nil {
-		out.Counts.Rows = int(ds.Table.NumRows())
-	}
+	out.Counts.Rows = table.Len(ds.Table)
 
 	failures, warnings := 0, 0
 	shared := &prepared{}

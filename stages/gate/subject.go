@@ -33,12 +33,7 @@ type subject struct {
 type prepared struct{ table *rules.Table }
 
 // rows returns the number of rows to judge.
-func (s *subject) rows() int {
-	if s.rec == nil {
-		return 0
-	}
-	return int(s.rec.NumRows())
-}
+func (s *subject) rows() int { return table.Len(s.rec) }
 
 // reference returns the table of the first other dataset, or nil if it has no table.
 func (s *subject) reference() arrow.Record {

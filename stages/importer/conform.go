@@ -20,7 +20,7 @@ import (
 // conform converts a file's rows to the description of its table as the catalog defines, and reports all
 // differences.
 func conform(path string, e tree.Entry, rec arrow.Record, o Options) (arrow.Record, []Drift, error) {
-	c := &conformer{path: path, rec: rec, rows: int(rec.NumRows())}
+	c := &conformer{path: path, rec: rec, rows: table.Len(rec)}
 	if err := c.texts(); err != nil {
 		return nil, nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"aicplan/sink/catalog"
 	"aicplan/sink/perf"
 	"aicplan/sink/rules"
+	"aicplan/sink/table"
 )
 
 //go:embed *.go
@@ -122,7 +123,7 @@ func (c *Config) Plan(_ context.Context, pc *stage.PlanContext) (*stage.Plan, hc
 
 	return &stage.Plan{
 		Action: stage.ActionReuse,
-		Reason: fmt.Sprintf("%s of %s", textutil.Some(int(set.Data.Table.NumRows()), "row"),
+		Reason: fmt.Sprintf("%s of %s", textutil.Some(table.Len(set.Data.Table), "row"),
 			textutil.Some(len(set.Files), "file")),
 		KeyExtra: set.digests(),
 		Data:     set.Data,
@@ -139,7 +140,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 
 	set := rc.Plan.Private.(*Set)
 	out := &stage.Outcome{Status: stage.StatusOK, Data: rc.Plan.Data}
-	out.Counts.Rows = int(set.Data.Table.NumRows())
+	out.Counts.Rows = table.Len(set.Data.Table)
 	check := stage.CheckResult{Name: "drift", Severity: "warn", Result: "pass",
 		Message: "no difference from the description of the tables, in " + textutil.Some(len(set.Files), "file")}
 

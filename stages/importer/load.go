@@ -95,7 +95,7 @@ func Load(path string, o Options) (*Set, error) {
 		}
 
 		set.Drift = append(set.Drift, drift...)
-		set.Files = append(set.Files, File{Path: full, Digest: fileutil.Digest(data), Rows: int(rec.NumRows()), Entry: e})
+		set.Files = append(set.Files, File{Path: full, Digest: fileutil.Digest(data), Rows: table.Len(rec), Entry: e})
 		recs = append(recs, rec)
 	}
 

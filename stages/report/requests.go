@@ -60,7 +60,7 @@ func eachAttachment(tables []model.TableInput, name string, read func(t model.Ta
 			continue
 		}
 
-		for row := range int(t.Data.Table.NumRows()) {
+		for row := range table.Len(t.Data.Table) {
 			list, err := stage.Attachments(t.Data.Table, row)
 			if err != nil {
 				return nil, err

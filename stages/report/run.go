@@ -2,7 +2,6 @@ package report
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -129,10 +128,7 @@ func Write(w io.Writer, format string, r *model.Report) error {
 	case "markdown":
 		return page.WriteMarkdown(w, r)
 	case "json":
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		return enc.Encode(r)
+		return textutil.WriteJSON(w, r)
 	}
 
 	panic("report: unknown format " + strings.ToUpper(format)) // Check and the command line refuse it

@@ -120,7 +120,7 @@ func samples(rec arrow.Record, each func(metric int, device string, at, value fl
 			return fmt.Errorf("the column %s of the series contains no numbers", s.column)
 		}
 
-		for row := range int(rec.NumRows()) {
+		for row := range table.Len(rec) {
 			if values.IsValid(row) {
 				each(m, devices[row], float64(times.Value(row))/1e9, values.Value(row))
 			}

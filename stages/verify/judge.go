@@ -11,6 +11,7 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
+	"aicplan/sink/table"
 )
 
 // facts are the results of measuring again, without a judgement.
@@ -158,7 +159,7 @@ func (c *Config) outcome(ds *stage.Dataset, f facts) *stage.Outcome {
 	out := &stage.Outcome{Status: status, Data: ds, Checks: []stage.CheckResult{check},
 		Values: f.values(check.Result == "pass")}
 	// The rows measured again are evidence, not data: they count for no case.
-	out.Counts.Rows = int(ds.Table.NumRows())
+	out.Counts.Rows = table.Len(ds.Table)
 	out.Message = check.Message
 	if f.sampled > 0 {
 		out.Message = fmt.Sprintf("%d rows again, median ratio %.4f, p95 of the deviation %.2f %%", f.sampled,

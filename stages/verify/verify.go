@@ -12,6 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/table"
 	"aicplan/stages/collect"
 )
 
@@ -136,7 +137,7 @@ func (c *Config) Plan(_ context.Context, pc *stage.PlanContext) (*stage.Plan, hc
 // Run measures the sample and compares.
 func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
 	ds := rc.Inputs["input"]
-	if ds == nil || ds.Table == nil || ds.Table.NumRows() == 0 {
+	if ds == nil || table.Len(ds.Table) == 0 {
 		return nil, errors.New("there are no rows to verify")
 	}
 

@@ -8,6 +8,7 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
+	"aicplan/sink/table"
 	"aicplan/stages/gate/results"
 )
 
@@ -179,7 +180,7 @@ func (r *Report) losses(in Input) error {
 	var sources []StageLedger
 	seen := map[any]bool{}
 	add := func(address string, ds *stage.Dataset) {
-		if ds == nil || ds.Ledger == nil || ds.Ledger.NumRows() == 0 || seen[ds.Ledger] {
+		if ds == nil || table.Len(ds.Ledger) == 0 || seen[ds.Ledger] {
 			return
 		}
 		seen[ds.Ledger] = true

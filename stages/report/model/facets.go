@@ -105,7 +105,7 @@ func FacetsOf(ds *stage.Dataset, spec *systems.Spec) *Facets {
 	}
 
 	t := tableOf(ds)
-	f := &Facets{Rows: int(rec.NumRows())}
+	f := &Facets{Rows: table.Len(rec)}
 	var works []rules.Work
 	if t != nil {
 		schema = t.Schema()

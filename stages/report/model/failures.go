@@ -101,11 +101,11 @@ func GroupFailures(sources []StageLedger, status string, by ...string) ([]Failur
 
 	rows := 0
 	for _, src := range sources {
-		if src.Ledger == nil || src.Ledger.NumRows() == 0 {
+		if table.Len(src.Ledger) == 0 {
 			continue
 		}
 
-		for row := range int(src.Ledger.NumRows()) {
+		for row := range table.Len(src.Ledger) {
 			entry := table.Row(src.Ledger, row)
 			if s := textOf(entry, "status"); status != "all" && s != status {
 				continue
@@ -168,7 +168,7 @@ func ledgerColumns(sources []StageLedger) []string {
 		"device_uuid", "attempts"}
 	params := map[string]bool{}
 	for _, src := range sources {
-		if src.Ledger == nil || src.Ledger.NumRows() == 0 {
+		if table.Len(src.Ledger) == 0 {
 			continue
 		}
 

@@ -8,19 +8,20 @@ import (
 
 	"aicplan/cudaops/measure"
 	"aicplan/engine/stage"
+	"aicplan/sink/table"
 )
 
 // places are the nodes that the rows of a dataset name, each with what sets it
 // apart, and one without a name for rows that name none. The name is that of an executor's task.
 func places(ds *stage.Dataset) []Node {
-	if ds.Table == nil || ds.Table.NumRows() == 0 {
+	if table.Len(ds.Table) == 0 {
 		return []Node{{}}
 	}
 
 	names, uuids, drivers := texts(ds.Table, "node"), texts(ds.Table, "device_uuid"), texts(ds.Table, "driver")
 	clocks := numbers(ds.Table, "sm_clock_mhz")
 	rows := map[string][]int{}
-	for i := range int(ds.Table.NumRows()) {
+	for i := range table.Len(ds.Table) {
 		name := ""
 		if names != nil {
 			name = names[i]

@@ -72,7 +72,7 @@ func (t *Table) coverage() {
 		return
 	}
 
-	t.Planned = int(t.Data.Planned.NumRows())
+	t.Planned = table.Len(t.Data.Planned)
 	ids, err := table.Strings(t.Data.Planned, "case_id")
 	if err != nil {
 		return
