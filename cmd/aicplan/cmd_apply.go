@@ -242,7 +242,8 @@ func (c *applyCmd) openSaved(a *app) (*plan.Saved, error) {
 
 	c.Path, c.Var, c.VarFile = saved.Path, append(saved.Vars, c.Var...), saved.VarFiles
 	a.environ = append(slices.DeleteFunc(slices.Clone(a.environ), func(kv string) bool {
-		return config.SetsVariable(kv) && !saved.Withholds(config.Assignment(kv))
+		assignment, ours := strings.CutPrefix(kv, config.EnvPrefix)
+		return ours && !saved.Withholds(assignment)
 	}), saved.Environ...)
 
 	return saved, nil

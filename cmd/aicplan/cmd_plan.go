@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
@@ -71,7 +72,7 @@ func (c *planCmd) Run(a *app) error {
 		for _, name := range a.sensitive {
 			fmt.Fprintf(a.stdout, "It does not contain var.%s, which is sensitive: apply reads it again, from %s, a file, or "+
 				"--var.\n",
-				name, config.VariableEnv(name))
+				name, config.EnvPrefix+name)
 		}
 	}
 
@@ -93,7 +94,7 @@ func (a *app) settings(f planFlags, opts plan.Options) plan.Saved {
 	}
 
 	for _, kv := range a.environ {
-		if config.SetsVariable(kv) && !s.Withholds(config.Assignment(kv)) {
+		if assignment, ours := strings.CutPrefix(kv, config.EnvPrefix); ours && !s.Withholds(assignment) {
 			s.Environ = append(s.Environ, kv)
 		}
 	}

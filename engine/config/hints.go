@@ -35,7 +35,7 @@ func hinted(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.Diagnostic {
 				"There is no function named %q: plans read no environment, file or clock, so that the same plan means the same "+
 					"cases everywhere. Give what it would read as a variable, with --var or %sNAME.",
 				m[1],
-				envPrefix,
+				EnvPrefix,
 			)
 		} else if m != nil {
 			names := slices.Sorted(maps.Keys(Functions()))

@@ -46,7 +46,8 @@ func withoutSensitive(d *hcl.Diagnostic) *hcl.Diagnostic {
 
 	for _, t := range d.Expression.Variables() {
 		v, diags := t.TraverseAbs(d.EvalContext)
-		if diags.HasErrors() || !v.ContainsMarked() && !long(v) {
+		long := stage.IsText(v) && !v.IsMarked() && len(v.AsString()) >= longText
+		if diags.HasErrors() || !v.ContainsMarked() && !long {
 			continue
 		}
 
@@ -60,7 +61,3 @@ func withoutSensitive(d *hcl.Diagnostic) *hcl.Diagnostic {
 
 // longText is from how many bytes on the value of a text is not printed.
 const longText = 1000
-
-func long(v cty.Value) bool {
-	return stage.IsText(v) && !v.IsMarked() && len(v.AsString()) >= longText
-}

@@ -13,17 +13,8 @@ import (
 	"aicplan/sink/base/textutil"
 )
 
-// envPrefix is the prefix of environment variables that set plan variables.
-const envPrefix = "AICPLAN_VAR_"
-
-// SetsVariable reports whether an environment entry sets a plan variable.
-func SetsVariable(entry string) bool { return strings.HasPrefix(entry, envPrefix) }
-
-// VariableEnv returns the name of the environment variable that sets a plan variable.
-func VariableEnv(name string) string { return envPrefix + name }
-
-// Assignment converts such an environment entry to NAME=VALUE with the name of the plan variable.
-func Assignment(entry string) string { return strings.TrimPrefix(entry, envPrefix) }
+// EnvPrefix is the prefix of environment variables that set plan variables.
+const EnvPrefix = "AICPLAN_VAR_"
 
 // givenValue is a value from outside the plan. It is converted when used, because its meaning
 // depends on the declared type.
@@ -106,7 +97,7 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 
 	for _, kv := range l.opts.Environ {
 		env, value, ok := strings.Cut(kv, "=")
-		name, ours := strings.CutPrefix(env, envPrefix)
+		name, ours := strings.CutPrefix(env, EnvPrefix)
 		if !ok || !ours {
 			continue
 		}
@@ -155,7 +146,7 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 				"Sensitive value on the command line",
 				"Others on this machine can read it in the list of processes, and shells keep it in their history. Give it as "+
 					"%s%s, or in a file with --var-file.",
-				envPrefix,
+				EnvPrefix,
 				name,
 			)...)
 		}
@@ -212,14 +203,14 @@ func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 					"with --var-file.",
 				d.name,
 				descriptionOf(d),
-				envPrefix,
+				EnvPrefix,
 				d.name,
 			)
 		}
 
 		return cty.DynamicVal, errorAt(d.rng, noValue,
 			"The plan needs var.%s%s. Give it with --var '%s=...', in a file with --var-file, or as %s%s.",
-			d.name, descriptionOf(d), d.name, envPrefix, d.name)
+			d.name, descriptionOf(d), d.name, EnvPrefix, d.name)
 	}
 
 	v, diags := g.value(d, s.l)

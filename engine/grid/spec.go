@@ -192,6 +192,3 @@ func (s *Spec) Dims() []*Dim {
 
 // JSON returns the value as canonical JSON: equal values have the same text.
 func (c Constant) JSON() string { return canonical(c.Value) }
-
-// String returns "name=value". The value is written as in case IDs.
-func (c Constant) String() string { return c.Name + "=" + canonical(c.Value) }

@@ -123,9 +123,6 @@ func (k *RuntimeKind) Option(name string) *Option {
 	return nil
 }
 
-// Block returns the block of a runtime called name, or nil.
-func (k *RuntimeKind) Block(name string) *Block { return blockNamed(k.Blocks, name) }
-
 func blockNamed(blocks []Block, name string) *Block {
 	if i := slices.IndexFunc(blocks, func(b Block) bool { return b.Name == name }); i >= 0 {
 		return &blocks[i]
@@ -138,7 +135,7 @@ func (k *RuntimeKind) Beside(name string) bool {
 	if o := k.Option(name); o != nil {
 		return o.Beside
 	}
-	b := k.Block(name)
+	b := blockNamed(k.Blocks, name)
 	return b != nil && b.Beside
 }
 

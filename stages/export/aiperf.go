@@ -123,7 +123,7 @@ func (a *attached) claim(dir string) bool {
 
 // stage calls put to stage the file called name below the folder of the block.
 func (a *attached) stage(name string, put func(path string) (digest string, err error)) error {
-	full, err := a.config.make(a.rc.OutDir, name)
+	full, err := fileutil.Place(a.rc.OutDir, path.Join(a.config.Dir, name))
 	if err != nil {
 		return err
 	}

@@ -226,18 +226,13 @@ func (c *Config) target(outDir string, place tree.Place, partial bool) (target, 
 	}
 
 	t.name = path.Join(c.Dir, dir, file)
-	t.path, err = c.make(outDir, path.Join(dir, file))
+	t.path, err = fileutil.Place(outDir, t.name)
 	return t, err
 }
 
 // within returns the path of a file below the folder of the block.
 func (c *Config) within(outDir, name string) (string, error) {
 	return fileutil.Within(outDir, path.Join(c.Dir, name))
-}
-
-// make is within for a file that is about to be written: it makes its folder.
-func (c *Config) make(outDir, name string) (string, error) {
-	return fileutil.Place(outDir, path.Join(c.Dir, name))
 }
 
 // keyOf returns the columns that identify a row, without those that rec lacks and for which readers assume no value.

@@ -160,7 +160,7 @@ func (s *Stage) Values() map[string]any {
 
 	var constants []string
 	for _, k := range s.Spec.Constants {
-		constants = append(constants, k.String())
+		constants = append(constants, k.Name+"="+k.JSON())
 	}
 	if constants != nil {
 		values["constants"] = constants
