@@ -606,6 +606,45 @@ func TestPointThatFailsLeavesTheOthersOfItsSweep(t *testing.T) {
 	}
 }
 
+// eagerly is a collector whose kernel cannot be captured, or is not.
+const eagerly = `
+import torch
+from helper import benchmark_with_power, log_perf
+
+def run(us, points, graph, perf_filename, device):
+    for point in range(points):
+        memory = torch.Memory(1 << 20)
+        def kernel():
+            torch.kernel(us * 1e-6)
+            if graph == "fails":
+                torch.cuda.synchronize()
+        with benchmark_with_power(device=device, kernel_func=kernel, allow_graph_fail=True, use_cuda_graph=graph != "off") as got:
+            log_perf(item_list=[{"latency": got["latency_ms"], "point": point}], perf_filename=perf_filename)
+`
+
+// TestEagerCaseBesideCapturedOnes: the memory of the captured ones is given back while the eager one waits, or
+// after its capture failed.
+func TestEagerCaseBesideCapturedOnes(t *testing.T) {
+	for _, graph := range []string{"off", "fails"} {
+		b := hosting(t, eagerly, `{}`, "us", "points", "graph")
+		for i, graph := range []string{"works", "works", graph, "works", "works", graph, "works"} {
+			b.submit("x", m{"us": 20 * (i + 1), "points": 1 + i%2, "graph": graph}, nil)
+		}
+		_, answers := b.ends(7)
+		for seq, a := range answers {
+			if a.Failure != nil || len(a.Rows) != 2-int(seq)%2 {
+				t.Fatalf("a graph that %s: case %d: %+v", graph, seq, a)
+			}
+			for _, row := range a.Rows {
+				want, captured := 0.02*float64(seq), seq != 3 && seq != 6
+				if math.Abs(latencyOf(row)/want-1) > 1e-3 || row["used_cuda_graph"] != captured {
+					t.Errorf("a graph that %s: case %d: %v", graph, seq, row)
+				}
+			}
+		}
+	}
+}
+
 // restarting is a collector that asks for a fresh process after one of its cases.
 const restarting = `
 import torch

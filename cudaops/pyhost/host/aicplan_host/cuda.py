@@ -170,11 +170,14 @@ class Cuda:
             try:
                 for _ in range(calls):
                     call()
+                graph.capture_end()
             except BaseException:
                 with contextlib.suppress(Exception):
                     graph.capture_end()
+                with contextlib.suppress(Exception):  # capture_end does not do it if the capture is invalid
+                    self.torch._C._cuda_endAllocateToPool(self.device.index, self._pool)
+                    self.torch._C._cuda_releasePool(self.device.index, self._pool)
                 raise
-            graph.capture_end()
         return graph
 
     def note_eager(self, err):
@@ -238,6 +241,10 @@ class Cuda:
         self._leave()
         self._enter()
         return before
+
+    def no_pool(self):
+        """Within it, no pool is in use: torch ends the process if a pool goes away while another one is."""
+        return self._within(None)
 
     def _new_pool(self):
         pool = self.torch.cuda.MemPool()

@@ -142,7 +142,8 @@ class Bench:
             target = CpuTarget(call)
         deferral = self.deferral if target.gpu and not reference and not settle and self.offers.here else None
         if deferral is not None:
-            deferral.room()
+            with self.cuda.no_pool():
+                deferral.room()
         facts = {
             "seconds": target.prepare(), "settings": settings, "settle": settle, "warmups": max(1, warmups), "runs": max(1, runs),
             "cold": target.gpu and not reference and (evict or self.evict),
@@ -154,7 +155,8 @@ class Bench:
                 target.vary()
             target.kept = deferral.locals(), self.cuda.fresh_memory()
             return dict(deferral.offer(target, facts, columns), **columns)
-        got = Measurement(self.offers.measure(target, facts))
+        with self.cuda.no_pool() if target.gpu else contextlib.nullcontext():
+            got = Measurement(self.offers.measure(target, facts))
         if settings["power"] and "power" not in got and not self._said_powerless:
             self._said_powerless = True
             why = "the management library of the driver is not there" if target.gpu else "it is measured on CUDA devices only"

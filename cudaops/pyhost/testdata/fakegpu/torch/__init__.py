@@ -29,6 +29,7 @@ class Device:
     taken = peak = 0
     launches = refused = 0
     capturing = pool = None
+    recording = False  # of allocations that belong to a graph
     broken = ""
     queue = None  # work behind a closed gate, of a GPU in the machine's time
     begun = 0  # the first call since the last wait, in ns
@@ -127,25 +128,28 @@ class Memory:
     def __init__(self, nbytes):
         if gpu.taken + nbytes > settings["memory"]:
             raise OutOfMemoryError("CUDA out of memory. Tried to allocate %d bytes" % nbytes)
-        self.nbytes, self.pool = nbytes, gpu.pool
+        self.nbytes, self.free = nbytes, gpu.pool and gpu.pool.free
         gpu.taken += nbytes
         gpu.peak = max(gpu.peak, gpu.taken)
-        if self.pool is not None:
-            self.pool.nbytes += nbytes
 
     def __del__(self):
-        if self.pool is None:
+        if self.free is None or self.free.gone:
             gpu.taken -= self.nbytes
+        else:
+            self.free.nbytes += self.nbytes
 
 
 class MemPool:
     """Keeps the memory that was allocated in it."""
 
     def __init__(self):
-        self.nbytes = 0
+        self.free = types.SimpleNamespace(nbytes=0, gone=False)
 
     def __del__(self):
-        gpu.taken -= self.nbytes
+        gpu.taken -= self.free.nbytes
+        self.free.gone = True
+        if gpu.pool is not None or gpu.recording:
+            os.abort()  # torch's allocator asserts that it records nothing
 
 
 @contextlib.contextmanager
@@ -160,13 +164,16 @@ def use_mem_pool(pool, device=None):
 
 class CUDAGraph:
     def __init__(self):
-        self.work = []
+        self.work, self.invalid = [], False
 
     def capture_begin(self, **_):
-        gpu.capturing = self
+        gpu.capturing, gpu.recording = self, True
 
     def capture_end(self):
         gpu.capturing = None
+        if self.invalid:
+            raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
+        gpu.recording = False
 
     def replay(self):
         gpu.submit(lambda: [work() for work in self.work])
@@ -218,7 +225,16 @@ def current_stream(*_):
 
 
 def synchronize(*_):
+    if gpu.capturing is not None:
+        gpu.capturing.invalid = True
+        raise RuntimeError("CUDA error: operation not permitted when stream is capturing")
     gpu.wait()
+
+
+def end_recording(device, pool):
+    if not gpu.recording:
+        raise RuntimeError("not recording to this pool")
+    gpu.recording = False
 
 
 class Words:
@@ -338,6 +354,7 @@ def set_rng_state(seed):
 enable_grad = contextlib.nullcontext
 backends = types.SimpleNamespace(cudnn=types.SimpleNamespace(version=lambda: 91000))
 distributed = types.SimpleNamespace(is_available=lambda: False)
+_C = types.SimpleNamespace(_cuda_endAllocateToPool=end_recording, _cuda_releasePool=lambda device, pool: None)
 cuda = types.ModuleType("torch.cuda")
 cuda.__dict__.update(
     is_available=lambda: True, is_initialized=lambda: True, device_count=lambda: 1, set_device=lambda _: None, current_device=lambda: 0,
