@@ -20,6 +20,7 @@ locals {
     }
     sglang = {
       FLASHINFER_LOG_LEVEL            = "ERROR"
+      SGLANG_JIT_DEEPGEMM_PRECOMPILE  = "0" # products set it too late if another op has imported SGLang
       SGLANG_OPT_DEEPGEMM_HC_PRENORM  = "1"
       SGLANG_OPT_USE_TILELANG_MHC_PRE = "1"
     }

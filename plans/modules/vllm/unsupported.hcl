@@ -3,7 +3,15 @@
 # none of these keys was ever published for an H200 (docs/results/published.md).
 
 locals {
+  odd_widths = { for t in powers(2, 0, 5) : t => distinct([for r in var.selection.models.moe : r.inter_size if r.inter_size % (128 * t) != 0]) }
+
   unsupported = {
+    # The bound is on the width of a rank, which no column has: the widths of the models are listed by rank count.
+    moe = [for t in powers(2, 0, 5) : {
+      where  = { moe_dtype = ["fp8_block"], moe_tp_size = [t], inter_size = local.odd_widths[t] }
+      reason = "vLLM's experts in blocks of fp8 need a width of the rank that 128 divides"
+    } if length(local.odd_widths[t]) > 0]
+
     kda = [{
       where  = { phase = ["context"], "batch_size*seq_len*num_v_heads*head_v_dim" = { min = 2147483648 } }
       reason = "the collector refuses 2^31 and more elements: the convolution's token offsets are 32-bit integers"
