@@ -66,8 +66,6 @@ func TestPublishedDefects(t *testing.T) {
 		"duplicates attention/vllm/0.18.0/generation_attention_perf 512",
 		"duplicates comm/nccl/2.26.2/nccl_perf 504",
 		"provenance comm/nccl/2.26.2/nccl_perf 1008",
-		// The excerpts have few widths, so that steps between kernels stand out.
-		"trend gemm/trtllm/1.3.0rc20/gemm_perf 10",
 		"trend mla/trtllm/1.3.0rc20/generation_mla_perf 2",
 		"opaque_kernel attention/trtllm/1.3.0rc20/context_attention_perf 1377",
 		"opaque_kernel attention/trtllm/1.3.0rc20/generation_attention_perf 1240",

@@ -275,6 +275,40 @@ func TestOutliers(t *testing.T) {
 	}
 }
 
+// TestStepsOfOneModel: kernels of 256 tokens a tile take as long for 257 tokens as for 512. A table of one weight
+// shows such steps on its only axis, where a wrong row still stands apart.
+func TestStepsOfOneModel(t *testing.T) {
+	var m []int64
+	var ms []float64
+	for tiles := 1; tiles <= 40; tiles++ {
+		for _, tokens := range []int{256 * tiles, 256*tiles + 1} {
+			m = append(m, int64(tokens))
+			ms = append(ms, 0.05*math.Exp2(float64((tokens+255)/256)))
+		}
+	}
+	offences := func() int {
+		rec := table.NewRecord([]string{"m", "latency"}, []arrow.Array{table.Ints(m, nil), table.Floats(ms, nil)})
+		tab, err := rules.New(rec, nil, []string{"m"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := tab.Outliers()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(res.Offences)
+	}
+	if n := offences(); n != 0 {
+		t.Errorf("%d rows at steps are offences", n)
+	}
+	for i := 10; i < 60; i += 10 {
+		ms[i] *= 3
+	}
+	if n := offences(); n == 0 {
+		t.Error("no row of five that take three times as long is an offence")
+	}
+}
+
 // A row between two neighbours is compared with the line between them on logarithmic scales.
 func TestResiduals(t *testing.T) {
 	rec := table.NewRecord([]string{"m", "n", "latency"}, []arrow.Array{table.Ints([]int64{1, 2, 4, 8, 16}, nil),
@@ -284,7 +318,7 @@ func TestResiduals(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	got, err := tab.Residuals()
+	got, _, err := tab.Residuals()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -214,8 +214,8 @@ func (c *copies) run(s *subject) finding {
 }
 
 // trend checks that rows fit to their neighbours along the axes of the table: at most 0.75 % of the rows are 1.7 times
-// apart from them, and at most 2.5 % of the steps to a larger case fall below 0.7 of the row before. Rows without a
-// neighbour on both sides are not counted.
+// apart from them (2.5 % if most have neighbours along one axis only), and at most 2.5 % of the steps to a larger
+// case fall below 0.7 of the row before. Rows without a neighbour on both sides are not counted.
 type trend struct{}
 
 func (c *trend) run(s *subject) finding {
@@ -241,7 +241,8 @@ func (c *trend) run(s *subject) finding {
 	unjudged := apart.Unjudged
 	res := rules.Result{Offences: slices.Concat(apart.Offences, falls.Offences), Unjudged: unjudged}
 	out := s.found(res, "kernel_source", t.Metric)
-	out.limit = fmt.Sprintf("%s of outliers, %s of falls", percent(rules.OutlierShare), percent(rules.FallShare))
+	out.limit = fmt.Sprintf("%s of outliers, %s if rows are judged along one axis, %s of falls",
+		percent(rules.OutlierShare), percent(rules.LineShare), percent(rules.FallShare))
 
 	// Rows without neighbours are not part of what the check judges; rows without a usable value are.
 	out.left = leftover{}
