@@ -33,8 +33,8 @@ func BenchmarkRun(b *testing.B) {
 			s.URL, s.Model, s.ISL, s.OSL, s.CacheReset = l.Addr().String(), "m", 100, 20, ResetNever
 			s.Concurrency, s.Requests = c, max(b.N, 2)
 			var line []byte
-			o := Options{Record: func(r *aiperf.Record, v *aiperf.Values) {
-				if line = aiperf.AppendRecord(line, r, v, true, false, "worker"); len(line) > 64<<10 {
+			o := Options{Record: func(r *aiperf.Record) {
+				if line = aiperf.AppendPacked(line, r); len(line) > 64<<10 {
 					if _, err := f.Write(line); err != nil {
 						b.Error(err)
 					}

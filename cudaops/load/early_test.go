@@ -178,7 +178,7 @@ func one(t *testing.T, url string, change func(*Settings)) aiperf.Record {
 		change(&set)
 	}
 	var got aiperf.Record
-	res, err := Run(t.Context(), set, Options{Record: func(r *aiperf.Record, _ *aiperf.Values) {
+	res, err := Run(t.Context(), set, Options{Record: func(r *aiperf.Record) {
 		got = *r
 		got.Times = append([]int64(nil), r.Times...)
 	}})

@@ -50,7 +50,7 @@ func Generator(ctx context.Context, in io.Reader, out io.Writer) error {
 	stop, end := context.WithCancel(ctx)
 	defer end()
 	o := Options{Salt: s.Salt, Stop: stop, batch: 1}
-	o.Record = func(r *aiperf.Record, _ *aiperf.Values) {
+	o.Record = func(r *aiperf.Record) {
 		r.Text, r.ReasoningText = "", "" // they are counted
 		send(report{Record: r})
 	}

@@ -455,7 +455,7 @@ func (p *phase) record() (wait func()) {
 		}()
 		defer r.caught()
 		take := func(rec *aiperf.Record) {
-			v := p.collector.Add(rec)
+			p.collector.Add(rec)
 			if p.slicer != nil {
 				p.slicer.Add(rec)
 			}
@@ -463,10 +463,7 @@ func (p *phase) record() (wait func()) {
 				return &aiperf.Collector{Streaming: r.settings.Streaming, SLO: r.slo}
 			})
 			if r.options.Record != nil {
-				if p.warmup {
-					v = nil
-				}
-				r.options.Record(rec, v)
+				r.options.Record(rec)
 			}
 			select {
 			case r.free <- rec:

@@ -234,7 +234,7 @@ func TestHeadsOnOneConnection(t *testing.T) {
 	s.URL, s.Concurrency, s.Requests, s.CacheReset = addr, 1, 20, ResetNever
 	var codes []int
 	var reused []bool
-	_, err := Run(t.Context(), s, Options{Record: func(r *aiperf.Record, _ *aiperf.Values) {
+	_, err := Run(t.Context(), s, Options{Record: func(r *aiperf.Record) {
 		code := http.StatusOK
 		if r.Err != nil {
 			code = r.Err.Code

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -312,32 +313,35 @@ func status(p Progress) string {
 	return text
 }
 
-// A recorder writes the request log while the load runs.
+// A recorder keeps the requests of a load in a file of packed records while the load runs.
 type recorder struct {
-	f       *os.File // nil without a log
-	pending []byte
-	err     error
+	f         *os.File // nil without a log
+	pending   []byte
+	err       error
+	streaming bool
+	warmedUp  bool
+	slo       aiperf.SLO
 }
 
-// maxPending limits the bytes of the request log that are not yet written.
-const maxPending = 256 << 10
+// maxPending limits the bytes of packed records that are not yet written.
+const maxPending = 64 << 10
 
 func newRecorder(init worker.Init, s *Settings, o *Options) (*recorder, error) {
-	r := &recorder{}
+	r := &recorder{streaming: s.Streaming, warmedUp: s.WarmupRequests > 0}
 	if s.Log == LogNone {
 		return r, nil
 	}
 
-	f, err := worker.SpoolFile(init, aiperf.Records)
-	if err != nil {
+	var err error
+	if r.slo, err = aiperf.ParseSLO(s.SLO); err != nil {
+		return nil, err
+	}
+	if r.f, err = worker.SpoolFile(init, "requests"); err != nil {
 		return nil, err
 	}
 
-	r.f = f
-	name := fmt.Sprintf("worker_%d", os.Getpid())
-	streaming, warmedUp := s.Streaming, s.WarmupRequests > 0
-	o.Record = func(rec *aiperf.Record, v *aiperf.Values) {
-		r.pending = aiperf.AppendRecord(r.pending, rec, v, streaming, warmedUp, name)
+	o.Record = func(rec *aiperf.Record) {
+		r.pending = aiperf.AppendPacked(r.pending, rec)
 		if len(r.pending) > maxPending {
 			r.flush()
 		}
@@ -359,6 +363,39 @@ func (r *recorder) close() error {
 	r.flush()
 	r.pending = nil
 	return cmp.Or(r.err, r.f.Close())
+}
+
+// writeLog writes the request log.
+func (r *recorder) writeLog(w io.Writer) error {
+	f, err := os.Open(r.f.Name())
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+
+	in, out := bufio.NewReader(f), bufio.NewWriterSize(w, 64<<10)
+	name := fmt.Sprintf("worker_%d", os.Getpid())
+	var rec aiperf.Record
+	var values aiperf.Values
+	for {
+		switch err := aiperf.ReadPacked(in, &rec); {
+		case errors.Is(err, io.EOF):
+			return out.Flush()
+		case err != nil:
+			return err
+		}
+
+		v := &values
+		if rec.Warmup || rec.Cut {
+			v = nil
+		} else {
+			rec.Per(v, r.streaming, r.slo)
+		}
+		line := aiperf.AppendRecord(out.AvailableBuffer(), &rec, v, r.streaming, r.warmedUp, name)
+		if _, err := out.Write(line); err != nil {
+			return err
+		}
+	}
 }
 
 // keep attaches AIPerf's files of the last repeat to the case, and the rows of all repeats.
@@ -418,17 +455,19 @@ func (h *Host) keep(c worker.Case, out worker.Emitter, p *point) error {
 	table, err := report.CSV()
 	attach(aiperf.SummaryCSV, "text/csv", table, err)
 	attach(aiperf.Console, "text/plain", []byte(report.Console()), nil)
-	inputs, written := io.Pipe()
-	go func() {
-		written.CloseWithError(aiperf.WriteInputs(written, openai.Request{Endpoint: openai.Endpoint(s.EndpointType),
-			Model: s.Model, Stream: s.Streaming, Extra: s.ExtraInputs}, res.Conversations))
-	}()
-	err = Attach(h.init, out, c.Seq, worker.Attachment{Name: aiperf.Inputs, MediaType: jsonType}, inputs)
-	failed = errors.Join(failed, err, inputs.Close())
-
+	attachFrom := func(name, media string, write func(io.Writer) error) {
+		in, to := io.Pipe()
+		go func() { to.CloseWithError(write(to)) }()
+		err := Attach(h.init, out, c.Seq, worker.Attachment{Name: name, MediaType: media}, in)
+		failed = errors.Join(failed, err, in.Close())
+	}
+	attachFrom(aiperf.Inputs, jsonType, func(w io.Writer) error {
+		return aiperf.WriteInputs(w, openai.Request{Endpoint: openai.Endpoint(s.EndpointType), Model: s.Model,
+			Stream: s.Streaming, Extra: s.ExtraInputs}, res.Conversations)
+	})
 	if rec.f != nil {
-		out.Attach(c.Seq, worker.Attachment{Name: aiperf.Records, MediaType: "application/x-ndjson",
-			File: filepath.Base(rec.f.Name())})
+		attachFrom(aiperf.Records, "application/x-ndjson", rec.writeLog)
+		_ = os.Remove(rec.f.Name()) // the spool is removed after the run
 	}
 
 	return failed

@@ -41,8 +41,8 @@ type Options struct {
 	TLS  *tls.Config
 
 	// Record is called for every request in order of completion, from one goroutine. It must not keep its
-	// arguments. values is nil for warm-up requests.
-	Record func(r *aiperf.Record, values *aiperf.Values)
+	// argument.
+	Record func(r *aiperf.Record)
 
 	// Stop ends the load early if it is done. The requests that have ended are the result. It may be nil.
 	Stop context.Context

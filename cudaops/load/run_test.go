@@ -40,7 +40,7 @@ func start(t *testing.T, srv *loadtest.Server, s Settings, o Options) (*Traffic,
 	if o.Dial == nil {
 		o.Dial = srv.Dial
 	}
-	o.Record = func(r *aiperf.Record, _ *aiperf.Values) {
+	o.Record = func(r *aiperf.Record) {
 		c := *r
 		c.Times = append([]int64(nil), r.Times...)
 		recs = append(recs, c)

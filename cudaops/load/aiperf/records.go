@@ -8,8 +8,7 @@ import (
 )
 
 // AppendRecord appends one line of profile_export.jsonl. worker is the name of the sender. warmedUp is true
-// if the run has a warm-up phase. AppendRecord does not allocate if b has enough capacity, because lines
-// are written while the load runs.
+// if the run has a warm-up phase. It does not allocate if b has enough capacity.
 func AppendRecord(b []byte, r *Record, v *Values, streaming, warmedUp bool, worker string) []byte {
 	str := func(name, value string) {
 		b = append(b, ',', '"')
