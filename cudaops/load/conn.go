@@ -32,8 +32,8 @@ type link struct {
 	tcp  arrival.Clock // nil if the arrival of data is unknown
 	in   *bufio.Reader // of the link itself, which stamps reads
 	now  func() int64
-	used time.Time // end of the last response
-	head []byte    // buffer of a request
+	used int64  // end of the last response
+	head []byte // buffer of a request
 
 	content io.ReadCloser // body of the current response
 	chunks  chunkedBody   // content, if it has chunks
@@ -152,7 +152,7 @@ func (l *link) end() error {
 
 // open connects to a target, or reuses the connection if the server has not closed it.
 func (l *link) open(ctx context.Context, r *runner, to *target, deadline time.Time) error {
-	if l.conn != nil && (l.to != to || time.Since(l.used) > time.Millisecond && closed(l.conn)) {
+	if l.conn != nil && (l.to != to || l.began-l.used > int64(time.Millisecond) && closed(l.conn)) {
 		l.close()
 	}
 
@@ -175,7 +175,9 @@ func (l *link) open(ctx context.Context, r *runner, to *target, deadline time.Ti
 	}
 
 	l.in.Reset(l)
-	l.connected = l.now()
+	if !l.reused {
+		l.connected = l.now()
+	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -381,11 +383,9 @@ const maxCopied = 16 << 10
 // posted is the request whose responses are parsed.
 var posted = &http.Request{Method: http.MethodPost}
 
-// done keeps the connection for the next request, or closes it.
-func (l *link) done(keep bool) {
-	if keep {
-		l.used = time.Now()
-	} else {
+// done keeps the connection for the next request, or closes it. end is the end of the response.
+func (l *link) done(keep bool, end int64) {
+	if l.used = end; !keep {
 		l.close()
 	}
 }

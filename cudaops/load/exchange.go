@@ -96,7 +96,7 @@ func (s *slot) send(ctx context.Context, rec *aiperf.Record, to *target, body []
 	if l.reused && cause == nil {
 		to.reused(err, l.first > 0)
 	}
-	l.done(err == nil && cause == nil && !res.Close && l.in.Buffered() == 0 && to.keeps())
+	l.done(err == nil && cause == nil && !res.Close && l.in.Buffered() == 0 && to.keeps(), end)
 	if l.draining && cause == nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		err, l.last = nil, s.done
 	}

@@ -123,8 +123,8 @@ func (a *conn) Write(b []byte) (int, error) {
 // sendOnce writes without blocking. It returns false if the rest cannot be written yet.
 func (a *conn) sendOnce(fd uintptr) bool {
 	for len(a.unsent) > 0 {
-		n, _, failed := unix.RawSyscall(unix.SYS_WRITE, fd, uintptr(unsafe.Pointer(unsafe.SliceData(a.unsent))),
-			uintptr(len(a.unsent)))
+		n, _, failed := unix.RawSyscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(unsafe.SliceData(a.unsent))),
+			uintptr(len(a.unsent)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 		switch failed {
 		case 0:
 			a.unsent = a.unsent[n:]
