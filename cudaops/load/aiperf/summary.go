@@ -60,27 +60,29 @@ func (s *Summary) Get(tag string) (Metric, bool) {
 	return s.Metrics[i], true
 }
 
-// A list is a growing list of numbers. They are kept in blocks, because a load copies them several times otherwise.
-type list struct {
-	full [][]float64
-	last []float64
+// A list is a growing list. It is kept in blocks, because a load copies it several times otherwise.
+type list[T any] struct {
+	full [][]T
+	last []T
+	n    int
 }
 
 // maxBlock limits the length of a block.
 const maxBlock = 1 << 13
 
-func (l *list) add(v float64) {
+func (l *list[T]) add(v T) {
 	if len(l.last) == cap(l.last) {
 		if l.last != nil {
 			l.full = append(l.full, l.last)
 		}
-		l.last = make([]float64, 0, min(max(64, 2*cap(l.last)), maxBlock))
+		l.last = make([]T, 0, min(max(64, 2*cap(l.last)), maxBlock))
 	}
 	l.last = append(l.last, v)
+	l.n++
 }
 
-// all returns the numbers in one block, which the caller may sort.
-func (l *list) all() []float64 {
+// all returns the list in one block, which the caller may sort.
+func (l *list[T]) all() []T {
 	if l.full != nil {
 		l.full, l.last = nil, slices.Concat(append(l.full, l.last)...)
 	}
@@ -93,7 +95,7 @@ type column struct {
 	same   float64
 	n      int
 	varied bool
-	values list // if they are varied
+	values list[float64] // if they are varied
 }
 
 func (c *column) add(v float64) {
@@ -155,7 +157,7 @@ type Collector struct {
 	SLO       SLO
 
 	columns [nPerRequest]column
-	chunks  list
+	chunks  list[float64]
 	w       *sweeps
 	full    bool // quantities over time were dropped because of their size
 	errors  map[Failure]int

@@ -15,11 +15,11 @@ type step struct {
 
 // A sweep records a quantity over time. Sums of rates accumulate rounding errors, so it also counts the
 // contributions. Without any, the quantity is exactly 0.
-type sweep struct{ steps []step }
+type sweep struct{ steps list[step] }
 
 // change adds a step.
 func (s *sweep) change(at int64, delta float64, n int32) {
-	s.steps = append(s.steps, step{at, delta, n})
+	s.steps.add(step{at, delta, n})
 }
 
 // add adds a contribution with a constant rate between two times.
@@ -39,19 +39,20 @@ type span struct {
 }
 
 func (s *sweep) spans(from, to int64) []span {
-	slices.SortStableFunc(s.steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
-	out := make([]span, 0, len(s.steps)+1)
+	steps := s.steps.all()
+	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
+	out := make([]span, 0, len(steps)+1)
 	at, value, n := from, 0.0, 0
 
-	for i := 0; i < len(s.steps); {
-		t := s.steps[i].at
+	for i := 0; i < len(steps); {
+		t := steps[i].at
 		if t > at {
 			out = append(out, span{at, min(t, to), value, n})
 			at = t
 		}
-		for ; i < len(s.steps) && s.steps[i].at == t; i++ {
-			value += s.steps[i].delta
-			n += int(s.steps[i].n)
+		for ; i < len(steps) && steps[i].at == t; i++ {
+			value += steps[i].delta
+			n += int(steps[i].n)
 		}
 		if n == 0 {
 			value = 0
@@ -165,7 +166,7 @@ func (w *sweeps) add(r *Record, streaming bool) bool {
 		return true
 	}
 
-	if len(w.decodeRate.steps) > maxSteps || len(w.all.steps) > maxSteps {
+	if w.decodeRate.steps.n > maxSteps || w.all.steps.n > maxSteps {
 		return false
 	}
 
@@ -196,7 +197,7 @@ func (w *sweeps) add(r *Record, streaming bool) bool {
 		return true
 	}
 
-	if len(w.decodeRate.steps) > maxFineSteps {
+	if w.decodeRate.steps.n > maxFineSteps {
 		w.decodeRate.add(first, last, float64(osl-1)/(float64(last-first)/1e9))
 		w.tokens.change(first+(last-first)/2, float64(osl-1), 0)
 		held += float64(osl - 1)
