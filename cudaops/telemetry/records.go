@@ -114,6 +114,8 @@ type Summary struct {
 	Energy any `json:"total_energy_j"`
 	Lost   int `json:"lost_scrapes"`
 	Blanks int `json:"blank_values"`
+	// Incomplete are the reasons why statistics of devices are unknown.
+	Incomplete []string `json:"incomplete"`
 }
 
 // EndpointSummary is the summary of one source.
@@ -148,7 +150,8 @@ const localTime = "2006-01-02T15:04:05.000000"
 
 // Summary returns the window in AIPerf's format.
 func (w *Window) Summary() *Summary {
-	out := &Summary{Endpoints: map[string]*EndpointSummary{}, Errors: []ErrorCount{}, Lost: w.Lost, Blanks: w.Blanks}
+	out := &Summary{Endpoints: map[string]*EndpointSummary{}, Errors: []ErrorCount{}, Lost: w.Lost, Blanks: w.Blanks,
+		Incomplete: append([]string{}, w.Incomplete...)}
 	s := &out.Summary
 	s.Configured, s.Successful = []string{}, []string{}
 	s.Start, s.End = w.From.Local().Format(localTime), w.To.Local().Format(localTime)

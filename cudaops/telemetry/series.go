@@ -78,11 +78,13 @@ func (s *series) readings(name string) (times []int64, values []float64) {
 }
 
 // longestGap returns the longest time between lo and hi without one of the times. Times before and after the window
-// count.
-func longestGap(times []int64, lo, hi int64) time.Duration {
+// count. If the times are those of a counter's values, the time between two of them inside the window is no gap, unless
+// the counter was reset.
+func longestGap(times []int64, counter []float64, lo, hi int64) time.Duration {
 	longest, before := int64(0), lo
-	for _, t := range times {
-		if t > lo {
+	for i, t := range times {
+		known := counter != nil && i > 0 && times[i-1] >= lo && t <= hi && counter[i] >= counter[i-1]
+		if t > lo && !known {
 			longest = max(longest, t-before)
 		}
 		if before = t; t >= hi {

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -49,6 +50,12 @@ type Window struct {
 	Lost     int // lost scrapes of sources that responded at least once or were named by the user
 	Blanks   int // number of missing values
 	Sources  []Status
+
+	// Silent are devices that responded before, whose sources did not respond inside the window.
+	Silent []GPU
+
+	// Incomplete are the reasons why statistics of devices are unknown.
+	Incomplete []string
 }
 
 // Window summarizes the time between from and to, inclusive. Call Mark at both times, so that counters are
@@ -70,16 +77,30 @@ func (r *Recorder) Window(from, to time.Time) *Window {
 		}
 	}
 
-	order := map[*GPUWindow]int{}
+	responded := map[int]bool{}
+	for _, by := range r.series {
+		for i, s := range by {
+			a, b := s.inside(lo, hi)
+			responded[i] = responded[i] || b > a
+		}
+	}
 
+	order := map[*GPUWindow]int{}
 	for _, by := range r.series {
 		i, s := best(by, lo, hi)
-		if s == nil {
+		if s != nil {
+			g := r.device(s, r.states[i].src.Name(), lo, hi)
+			order[g] = i
+			w.GPUs = append(w.GPUs, g)
 			continue
 		}
-		g := r.device(s, r.states[i].src.Name(), lo, hi)
-		order[g] = i
-		w.GPUs = append(w.GPUs, g)
+
+		sources := slices.Sorted(maps.Keys(by))
+		if !slices.ContainsFunc(sources, func(i int) bool { return responded[i] }) {
+			gpu := by[sources[0]].gpu
+			w.Silent = append(w.Silent, gpu)
+			w.incomplete(gpu, r.states[sources[0]].src.Name(), "no sample in the window")
+		}
 	}
 
 	slices.SortFunc(w.GPUs, func(a, b *GPUWindow) int {
@@ -89,7 +110,22 @@ func (r *Recorder) Window(from, to time.Time) *Window {
 				b.GPU.InstanceID), cmp.Compare(a.GPU.UUID, b.GPU.UUID))
 	})
 
+	for _, g := range w.GPUs {
+		switch {
+		case g.Stale:
+			w.incomplete(g.GPU, g.Source, "the readings changed too seldom")
+		case g.Gap > r.allowedGap(lo, hi):
+			w.incomplete(g.GPU, g.Source, fmt.Sprintf("no sample for %v of a window of %v",
+				g.Gap.Round(time.Millisecond), to.Sub(from).Round(time.Millisecond)))
+		}
+	}
+
+	slices.Sort(w.Incomplete)
 	return w
+}
+
+func (w *Window) incomplete(gpu GPU, source, reason string) {
+	w.Incomplete = append(w.Incomplete, fmt.Sprintf("GPU %s of %s: %s", gpu.Index, source, reason))
 }
 
 // best returns the source of a device with the most samples inside the window. On a tie, the first source
@@ -110,7 +146,7 @@ func (r *Recorder) device(s *series, source string, lo, hi int64) *GPUWindow {
 	a, b := s.inside(lo, hi)
 	g.Samples = b - a
 	g.Refresh, g.Stale = freshness(s, lo, hi)
-	g.Gap = longestGap(s.times, lo, hi)
+	g.Gap = longestGap(s.times, nil, lo, hi)
 
 	for _, m := range r.set.Metrics() {
 		times, values := s.readings(m.Name)
@@ -119,16 +155,24 @@ func (r *Recorder) device(s *series, source string, lo, hi int64) *GPUWindow {
 			continue
 		}
 
-		// Means over time and increases need frequent and fresh readings of the metric.
-		if g.Stale || longestGap(times, lo, hi) > max(maxGap*r.interval, time.Duration(hi-lo)/4) {
-			st.TimeAvg, st.Delta = nil, nil
+		// Means over time need frequent and fresh readings of the metric. Increases need them near both ends.
+		if g.Stale || longestGap(times, nil, lo, hi) > r.allowedGap(lo, hi) {
+			st.TimeAvg = nil
 		} else if m.Name == Power {
 			g.EnergyByPower = new(integral(times, values, lo, hi))
+		}
+		if g.Stale || longestGap(times, values, lo, hi) > r.allowedGap(lo, hi) {
+			st.Delta = nil
 		}
 		g.Metrics = append(g.Metrics, st)
 	}
 
 	return g
+}
+
+// allowedGap returns how long a window may have no reading.
+func (r *Recorder) allowedGap(lo, hi int64) time.Duration {
+	return max(maxGap*r.interval, time.Duration(hi-lo)/4)
 }
 
 // maxGap is the number of intervals without a reading that a window may contain, if it is not short.

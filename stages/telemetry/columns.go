@@ -43,7 +43,7 @@ func Columns(w *telemetry.Window, of Counted) worker.Row {
 	silent := func(uuid string) bool {
 		return !slices.ContainsFunc(gpus, func(g *telemetry.GPUWindow) bool { return strings.EqualFold(g.GPU.UUID, uuid) })
 	}
-	if len(gpus) == 0 || slices.ContainsFunc(of.named, silent) {
+	if len(gpus) == 0 || slices.ContainsFunc(of.named, silent) || slices.ContainsFunc(w.Silent, of.has) {
 		return out // some of the row's GPUs reported nothing
 	}
 

@@ -17,12 +17,13 @@ import (
 // exporter responds at all.
 type exporter struct {
 	begin  time.Time
+	uuid   string
 	slices []string
 	reads  func(at time.Duration) (age time.Duration, ok bool)
 	takes  time.Duration
 }
 
-func (e exporter) Name() string { return "http://node:9400/metrics" }
+func (e exporter) Name() string { return "http://" + e.uuid + ":9400/metrics" }
 
 func (e exporter) Scrape(ctx context.Context) (telemetry.Page, error) {
 	select {
@@ -40,7 +41,7 @@ func (e exporter) Scrape(ctx context.Context) (telemetry.Page, error) {
 
 	var p telemetry.Page
 	for _, id := range e.slices {
-		p.Readings = append(p.Readings, telemetry.Reading{GPU: telemetry.GPU{Index: "0", UUID: "GPU-1", InstanceID: id},
+		p.Readings = append(p.Readings, telemetry.Reading{GPU: telemetry.GPU{Index: "0", UUID: e.uuid, InstanceID: id},
 			Values: map[string]float64{telemetry.Power: 500, telemetry.Energy: 500 * (at - age).Seconds(),
 				telemetry.MemoryUsed: 10}})
 	}
@@ -50,7 +51,7 @@ func (e exporter) Scrape(ctx context.Context) (telemetry.Page, error) {
 // monitored returns the columns of a window of 8 s that begins 2 s after the start of a source.
 func monitored(t *testing.T, e exporter) (row worker.Row) {
 	synctest.Test(t, func(t *testing.T) {
-		e.begin = time.Now()
+		e.begin, e.uuid = time.Now(), "GPU-1"
 		if e.slices == nil {
 			e.slices = []string{""}
 		}
@@ -73,26 +74,33 @@ func monitored(t *testing.T, e exporter) (row worker.Row) {
 func TestEnergyOfAnUncoveredWindow(t *testing.T) {
 	fresh := func(time.Duration) (time.Duration, bool) { return 0, true }
 	for _, c := range []struct {
-		name  string
-		e     exporter
-		known bool
+		name           string
+		e              exporter
+		known, counted bool // all columns; those of the energy counter
 	}{
-		{"steady", exporter{reads: fresh}, true},
-		{"slow", exporter{reads: fresh, takes: 1200 * time.Millisecond}, true},
-		{"hangs", exporter{reads: func(at time.Duration) (time.Duration, bool) { return 0, at < 5*time.Second }}, false},
-		{"is late", exporter{reads: func(at time.Duration) (time.Duration, bool) { return 0, at > 5*time.Second }}, false},
+		{"steady", exporter{reads: fresh}, true, true},
+		{"slow", exporter{reads: fresh, takes: 1200 * time.Millisecond}, true, true},
+		{"hangs", exporter{reads: func(at time.Duration) (time.Duration, bool) {
+			return 0, at < 5*time.Second
+		}}, false, false},
+		{"is late", exporter{reads: func(at time.Duration) (time.Duration, bool) {
+			return 0, at > 5*time.Second
+		}}, false, false},
 		{"refreshes every second", exporter{reads: func(at time.Duration) (time.Duration, bool) {
 			return at % time.Second, true
-		}}, true},
+		}}, true, true},
 		{"breaks at the end", exporter{reads: func(at time.Duration) (time.Duration, bool) {
 			return 0, at < 9*time.Second
-		}}, true},
+		}}, true, true},
 		{"refreshes every second and later", exporter{reads: func(at time.Duration) (time.Duration, bool) {
 			return (at + 200*time.Millisecond) % time.Second, true
-		}}, true},
+		}}, true, true},
 		{"refreshes every 30 s", exporter{reads: func(at time.Duration) (time.Duration, bool) {
 			return at % (30 * time.Second), true
-		}}, false},
+		}}, false, false},
+		{"pauses", exporter{reads: func(at time.Duration) (time.Duration, bool) {
+			return 0, at < 4*time.Second || at > 7*time.Second
+		}}, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			row := monitored(t, c.e)
@@ -100,10 +108,14 @@ func TestEnergyOfAnUncoveredWindow(t *testing.T) {
 				"gpu_power_w": 500, "gpu_energy_j": 4000, "gpu_energy_by_power_j": 4000, "energy_per_output_token_j": 4,
 			} {
 				n, have := row[column].(json.Number)
-				if have != c.known {
-					t.Errorf("%s is %v; it is known: %v", column, row[column], c.known)
+				known := c.known
+				if column == "gpu_energy_j" || column == "energy_per_output_token_j" {
+					known = c.counted
 				}
-				if v, _ := n.Float64(); c.known && !(v > 0.95*want && v < 1.05*want) {
+				if have != known {
+					t.Errorf("%s is %v; it is known: %v", column, row[column], known)
+				}
+				if v, _ := n.Float64(); known && !(v > 0.95*want && v < 1.05*want) {
 					t.Errorf("%s is %v, want about %v", column, n, want)
 				}
 			}
@@ -112,6 +124,35 @@ func TestEnergyOfAnUncoveredWindow(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEnergyIsUnknownIfAnExporterIsSilent checks that the energy of the GPUs that responded is not that of all.
+func TestEnergyIsUnknownIfAnExporterIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		source := func(name string, until time.Duration) telemetry.Source {
+			return exporter{begin: begin, uuid: "GPU-" + name, slices: []string{""},
+				reads: func(at time.Duration) (time.Duration, bool) { return 0, at < until }}
+		}
+		w := &Watch{told: map[string]bool{}, rec: telemetry.Start(t.Context(), telemetry.Options{}, nil,
+			[]telemetry.Source{source("A", time.Minute), source("B", time.Second)})}
+		defer w.rec.Stop()
+		time.Sleep(2 * time.Second)
+		from := time.Now()
+		time.Sleep(8 * time.Second)
+		win := w.Window(worker.Row{}, from, time.Now())
+		row := Columns(win, w.Of(worker.Row{}))
+		if row["telemetry_gpus"] != json.Number("1") || row["gpu_energy_j"] != nil || row["gpu_power_w"] != nil {
+			t.Errorf("%v", row)
+		}
+		if row := Columns(win, w.Of(worker.Row{}, "GPU-A")); row["gpu_energy_j"] != json.Number("4000") {
+			t.Errorf("of the GPU that responded: %v", row)
+		}
+		if why := win.Summary().Incomplete; len(why) != 1 ||
+			why[0] != "GPU 0 of http://GPU-B:9400/metrics: no sample in the window" {
+			t.Errorf("%q", why)
+		}
+	})
 }
 
 // TestSlicesShareThePowerOfTheirGPU checks that the power which every MIG slice repeats is counted once, and that the
