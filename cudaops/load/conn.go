@@ -17,7 +17,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"aicplan/cudaops/load/arrival"
@@ -152,7 +151,7 @@ func (l *link) end() error {
 
 // open connects to a target, or reuses the connection if the server has not closed it.
 func (l *link) open(ctx context.Context, r *runner, to *target, deadline time.Time) error {
-	if l.conn != nil && (l.to != to || l.began-l.used > int64(time.Millisecond) && closed(l.conn)) {
+	if l.conn != nil && (l.to != to || l.began-l.used > int64(time.Millisecond) && arrival.Closed(l.conn)) {
 		l.close()
 	}
 
@@ -397,28 +396,6 @@ func (l *link) close() {
 		l.conn = nil
 		l.mu.Unlock()
 	}
-}
-
-// closed reports whether the server has closed an idle connection.
-func closed(c net.Conn) bool {
-	s, ok := c.(syscall.Conn)
-	if !ok {
-		return false
-	}
-
-	raw, err := s.SyscallConn()
-	if err != nil {
-		return true
-	}
-
-	gone := false
-	err = raw.Read(func(fd uintptr) bool {
-		var b [1]byte
-		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		gone = n == 0 && err == nil || err != nil && !errors.Is(err, syscall.EAGAIN)
-		return true
-	})
-	return gone || err != nil
 }
 
 // requestHead returns the part of the head that all requests to a target have in common.

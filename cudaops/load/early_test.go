@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -316,5 +318,34 @@ func TestSetupErrorsAreNotTransient(t *testing.T) {
 	if e.failure == nil || e.failure.Class != worker.ClassUnsupportedConfig ||
 		!strings.Contains(e.failure.Message, "trace.jsonl:1: 2 hash_ids for 5 tokens") {
 		t.Errorf("%+v", e.failure)
+	}
+}
+
+// TestMockServerAbortsQueuedRequestsOfClosedConnections checks that requests of a load that has ended do not delay
+// those of the next.
+func TestMockServerAbortsQueuedRequestsOfClosedConnections(t *testing.T) {
+	srv, address := listen(t, loadtest.Options{Slots: 1, Truth: true,
+		Faults: []loadtest.Fault{{Kind: loadtest.FaultHang, First: 1}}})
+	send := func(i int) net.Conn {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 15\r\n\r\n{\"prompt\": \"a\"}")
+		for err == nil && srv.Requests() < i {
+			runtime.Gosched()
+		}
+		return c
+	}
+
+	holder, queued := send(1), send(2)
+	_, _ = queued.Close(), holder.Close()
+	last := send(3)
+	if _, err := io.ReadAll(io.LimitReader(last, 1)); err != nil {
+		t.Fatal(err)
+	}
+	_ = last.Close()
+	if truths := srv.Truths(); len(truths) != 3 || len(truths[1].Sent) != 0 {
+		t.Errorf("%+v", truths)
 	}
 }

@@ -4,7 +4,9 @@ package arrival
 
 import (
 	"crypto/tls"
+	"errors"
 	"net"
+	"syscall"
 )
 
 // Clock is implemented by connections that know when the data of the last read arrived.
@@ -20,4 +22,26 @@ func Of(c net.Conn) Clock {
 	}
 	clock, _ := c.(Clock)
 	return clock
+}
+
+// Closed reports whether the peer has closed an idle connection.
+func Closed(c net.Conn) bool {
+	s, ok := c.(syscall.Conn)
+	if !ok {
+		return false
+	}
+
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return true
+	}
+
+	gone := false
+	err = raw.Read(func(fd uintptr) bool {
+		var b [1]byte
+		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		gone = n == 0 && err == nil || err != nil && !errors.Is(err, syscall.EAGAIN)
+		return true
+	})
+	return gone || err != nil
 }

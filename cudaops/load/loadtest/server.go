@@ -346,6 +346,9 @@ func (s *Server) generate(c net.Conn, id string, header http.Header, body []byte
 	if s.slots != nil {
 		s.slots <- struct{}{}
 		defer func() { <-s.slots }()
+		if arrival.Closed(c) {
+			return false // real servers abort such requests
+		}
 		a.began = s.opts.Now()
 	}
 
