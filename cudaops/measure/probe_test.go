@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"aicplan/cudaops/measure"
-	"aicplan/cudaops/measure/measuretest"
 )
 
 // TestProbe gives the session estimates of the power that are up to a fifth
@@ -19,7 +18,7 @@ func TestProbe(t *testing.T) {
 	width := func(probe bool) (p5, p95, rate float64) {
 		var off []float64
 		for seed := uint64(1); seed <= 2; seed++ {
-			got := sustained(t, cases, seed, func(o *outcome, _ []*measuretest.GPUTarget, jobs []*measure.Job) {
+			got := sustained(t, cases, seed, func(o *outcome, _ []*gpuTarget, jobs []*measure.Job) {
 				o.gpu.FastWatts = 520
 				o.session.Tuning.Probe = probe
 				for i, j := range jobs {

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"aicplan/cudaops/measure"
-	"aicplan/cudaops/measure/measuretest"
 )
 
 // TestCapturesAreAveraged has cases whose graphs are captured twice, and captures
@@ -17,7 +16,7 @@ func TestCapturesAreAveraged(t *testing.T) {
 	cases := workload(80)
 	run := func(seed uint64, captures int, point string) outcome {
 		chance := rand.New(rand.NewPCG(seed, 77))
-		return session(t, cases, seed, func(o *outcome, targets []*measuretest.GPUTarget, _ []*measure.Job) {
+		return session(t, cases, seed, func(o *outcome, targets []*gpuTarget, _ []*measure.Job) {
 			o.session.Settings.OperatingPoint = point
 			o.session.Tuning.CapWatts = o.gpu.CapWatts
 			for i, x := range targets {
@@ -51,7 +50,7 @@ func TestCapturesAreAveraged(t *testing.T) {
 	}
 	// One fast and one slow capture: the row is the mean, though single visits were
 	// disturbed, and second looks go to the capture that does not agree with itself.
-	o := session(t, cases[:1], 4, func(o *outcome, targets []*measuretest.GPUTarget, _ []*measure.Job) {
+	o := session(t, cases[:1], 4, func(o *outcome, targets []*gpuTarget, _ []*measure.Job) {
 		o.gpu.Noise = 0
 		targets[0].Launches = []float64{0, 0.04 * cases[0].latency * float64(targets[0].Graph)}
 	})

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"aicplan/cudaops/measure"
-	"aicplan/cudaops/measure/measuretest"
 )
 
 // TestSessionSoaksByMeasuredTimes has cases that take a thousand times as long as
@@ -16,8 +15,8 @@ import (
 func TestSessionSoaksByMeasuredTimes(t *testing.T) {
 	cases := []gpuCase{{latency: 2.5e-3, watts: 100, share: 1}, {latency: 5e-3, watts: 100, share: 1}}
 	const warmup = 0.2
-	var targets []*measuretest.GPUTarget
-	o := session(t, cases, 1, func(o *outcome, ts []*measuretest.GPUTarget, jobs []*measure.Job) {
+	var targets []*gpuTarget
+	o := session(t, cases, 1, func(o *outcome, ts []*gpuTarget, jobs []*measure.Job) {
 		targets = ts
 		o.session.Settings.WarmupSeconds = warmup
 		for _, j := range jobs {
@@ -59,7 +58,7 @@ func TestRowsStayThrottledInLaterSessions(t *testing.T) {
 	cases := workload(80)[:20]
 	level := 0.0
 	sessions := func(from float64) outcome {
-		return session(t, cases, 1, func(o *outcome, _ []*measuretest.GPUTarget, _ []*measure.Job) {
+		return session(t, cases, 1, func(o *outcome, _ []*gpuTarget, _ []*measure.Job) {
 			o.session.Ready, o.session.Level = jitter(o), from
 			visits := 0
 			o.session.Trace = func(measure.Visit) {
@@ -102,7 +101,7 @@ func TestRowsStayThrottledInLaterSessions(t *testing.T) {
 // the clock: what they see is no level that another session may rely on.
 func TestSessionIgnoresClockUnderLoadAsLevel(t *testing.T) {
 	hot := []gpuCase{{latency: 10e-3, watts: 640, share: 1}, {latency: 20e-3, watts: 640, share: 1}}
-	o := session(t, hot, 1, func(o *outcome, _ []*measuretest.GPUTarget, _ []*measure.Job) {
+	o := session(t, hot, 1, func(o *outcome, _ []*gpuTarget, _ []*measure.Job) {
 		o.session.Settings.WarmupSeconds = 1
 	})
 	for _, r := range o.results {
@@ -143,7 +142,7 @@ func TestShape(t *testing.T) {
 func TestSessionFinish(t *testing.T) {
 	cases := workload(40)[:20]
 	calls := 0
-	o := session(t, cases, 1, func(o *outcome, ts []*measuretest.GPUTarget, jobs []*measure.Job) {
+	o := session(t, cases, 1, func(o *outcome, ts []*gpuTarget, jobs []*measure.Job) {
 		for _, j := range jobs {
 			j.Finish = func(_ context.Context, r *measure.Measured) (float64, error) {
 				calls++

@@ -22,7 +22,7 @@ func TestSessionNoisyClock(t *testing.T) {
 		"1 us":   func(g *measuretest.GPU) { g.TimerStep = time.Microsecond },
 		"glitch": func(g *measuretest.GPU) { g.Glitch = map[int]float64{1: 400, 90: 600} },
 	} {
-		o := session(t, cases, 1, func(o *outcome, _ []*measuretest.GPUTarget, _ []*measure.Job) {
+		o := session(t, cases, 1, func(o *outcome, _ []*gpuTarget, _ []*measure.Job) {
 			o.gpu.Gate = 20 * time.Microsecond
 			change(o.gpu)
 		})

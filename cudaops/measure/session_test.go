@@ -49,7 +49,7 @@ type outcome struct {
 // session runs a workload in an order of its own; change may alter device,
 // session and targets before it begins.
 func session(t *testing.T, cases []gpuCase, seed uint64,
-	change func(*outcome, []*measuretest.GPUTarget, []*measure.Job)) outcome {
+	change func(*outcome, []*gpuTarget, []*measure.Job)) outcome {
 	t.Helper()
 	clock := &measuretest.Clock{}
 	gpu := measuretest.NewGPU(clock, rand.New(rand.NewPCG(seed, 9)))
@@ -59,10 +59,10 @@ func session(t *testing.T, cases []gpuCase, seed uint64,
 		Settings: recovered(), Tuning: measure.DefaultTuning(600), Clock: clock,
 		Rand: rand.New(rand.NewPCG(seed, 2)), Ready: gpu.Ready,
 	}
-	targets := make([]*measuretest.GPUTarget, len(cases))
+	targets := make([]*gpuTarget, len(cases))
 	jobs := make([]*measure.Job, len(cases))
 	for i, c := range cases {
-		targets[i] = &measuretest.GPUTarget{GPU: gpu, Latency: c.latency, Watts: c.watts, Share: c.share, Graph: 1}
+		targets[i] = &gpuTarget{GPU: gpu, Latency: c.latency, Watts: c.watts, Share: c.share, Graph: 1}
 		if c.latency < 100e-6 {
 			targets[i].Graph = 1 + i%5
 		}
@@ -150,7 +150,7 @@ func reference(t *testing.T, cases []gpuCase, seed uint64) []float64 {
 	for _, i := range rand.New(rand.NewPCG(seed, 1)).Perm(len(cases)) {
 		c := cases[i]
 		r, err := measure.Once(context.Background(),
-			&measuretest.GPUTarget{GPU: gpu, Latency: c.latency, Watts: c.watts, Share: c.share}, clock, set)
+			&gpuTarget{GPU: gpu, Latency: c.latency, Watts: c.watts, Share: c.share}, clock, set)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func reference(t *testing.T, cases []gpuCase, seed uint64) []float64 {
 func TestSessionDisturbed(t *testing.T) {
 	cases := workload(80)[:50] // none of them hot
 	quiet := session(t, cases, 1, nil)
-	loud := session(t, cases, 1, func(o *outcome, _ []*measuretest.GPUTarget, _ []*measure.Job) {
+	loud := session(t, cases, 1, func(o *outcome, _ []*gpuTarget, _ []*measure.Job) {
 		visits := 0
 		o.session.Trace = func(measure.Visit) {
 			if visits++; visits%15 == 0 {
@@ -192,7 +192,7 @@ func TestSessionDisturbed(t *testing.T) {
 // must go on and mark its rows.
 func TestSessionNeverReady(t *testing.T) {
 	cases := workload(80)[:20]
-	o := session(t, cases, 1, func(o *outcome, targets []*measuretest.GPUTarget, _ []*measure.Job) {
+	o := session(t, cases, 1, func(o *outcome, targets []*gpuTarget, _ []*measure.Job) {
 		visits := 0
 		o.session.Trace = func(measure.Visit) {
 			if visits++; visits == 10 {
@@ -231,7 +231,7 @@ func TestSessionSustained(t *testing.T) {
 	var runs [][]float64
 	capped := 0
 	for seed := uint64(1); seed <= 3; seed++ {
-		o := session(t, cases, seed, func(o *outcome, _ []*measuretest.GPUTarget, _ []*measure.Job) {
+		o := session(t, cases, seed, func(o *outcome, _ []*gpuTarget, _ []*measure.Job) {
 			o.session.Settings.WarmupSeconds = 0.4
 			// Longer than the steps of the device's controller.
 			o.session.Settings.MinBlockSeconds = 0.1
@@ -263,7 +263,7 @@ func TestSessionSustained(t *testing.T) {
 func TestSessionPhases(t *testing.T) {
 	cases := workload(120)
 	var hot []bool
-	o := session(t, cases, 3, func(o *outcome, _ []*measuretest.GPUTarget, _ []*measure.Job) {
+	o := session(t, cases, 3, func(o *outcome, _ []*gpuTarget, _ []*measure.Job) {
 		o.session.Trace = func(v measure.Visit) { hot = append(hot, v.Hot) }
 	})
 	changes, hots := 0, 0
@@ -289,7 +289,7 @@ func TestSessionPhases(t *testing.T) {
 func TestSessionPassesAndLooks(t *testing.T) {
 	cases := workload(40)
 	visitsOf := map[int][]measure.Visit{}
-	o := session(t, cases, 5, func(o *outcome, _ []*measuretest.GPUTarget, jobs []*measure.Job) {
+	o := session(t, cases, 5, func(o *outcome, _ []*gpuTarget, jobs []*measure.Job) {
 		o.gpu.Noise = 0.02 // visits disagree often
 		o.session.Trace = func(v measure.Visit) {
 			i := v.Job.Tag.(int)
@@ -321,8 +321,8 @@ func TestSessionPassesAndLooks(t *testing.T) {
 // whole graphs, long ones run once.
 func TestSessionBlocks(t *testing.T) {
 	cases := workload(40)
-	var targets []*measuretest.GPUTarget
-	session(t, cases, 1, func(_ *outcome, ts []*measuretest.GPUTarget, _ []*measure.Job) { targets = ts })
+	var targets []*gpuTarget
+	session(t, cases, 1, func(_ *outcome, ts []*gpuTarget, _ []*measure.Job) { targets = ts })
 	for i, tg := range targets {
 		last := tg.Bursts[len(tg.Bursts)-1]
 		q := tg.Quantum()
@@ -342,7 +342,7 @@ func TestSessionBlocks(t *testing.T) {
 func TestSessionErrors(t *testing.T) {
 	boom := errors.New("boom")
 	cases := workload(30)
-	o := session(t, cases, 2, func(_ *outcome, ts []*measuretest.GPUTarget, _ []*measure.Job) {
+	o := session(t, cases, 2, func(_ *outcome, ts []*gpuTarget, _ []*measure.Job) {
 		ts[4].Fail = func(int) error { return boom }
 		ts[9].Fail = func(burst int) error {
 			if burst == 1 {
@@ -372,7 +372,7 @@ func TestSessionStops(t *testing.T) {
 	in := make(chan *measure.Job, 3)
 	done := 0
 	for i := range 3 {
-		tg := &measuretest.GPUTarget{GPU: gpu, Latency: 1e-5, Watts: 100}
+		tg := &gpuTarget{GPU: gpu, Latency: 1e-5, Watts: 100}
 		if i == 1 {
 			tg.Fail = func(int) error { return fatal }
 		}
@@ -401,7 +401,7 @@ func TestSessionCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	in := make(chan *measure.Job, 1)
 	in <- &measure.Job{
-		Target: &measuretest.GPUTarget{GPU: gpu, Latency: 1e-5, Watts: 100, Fail: func(burst int) error {
+		Target: &gpuTarget{GPU: gpu, Latency: 1e-5, Watts: 100, Fail: func(burst int) error {
 			cancel()
 			return ctx.Err()
 		}},
@@ -434,7 +434,7 @@ func TestSessionStreams(t *testing.T) {
 		open++
 		most = max(most, open)
 		in <- &measure.Job{
-			Target: &measuretest.GPUTarget{GPU: gpu, Latency: c.latency, Watts: c.watts,
+			Target: &gpuTarget{GPU: gpu, Latency: c.latency, Watts: c.watts,
 				Share: c.share}, Seconds: c.latency, Watts: c.watts,
 			Done: func(r measure.Measured, err error) {
 				if err != nil || !(r.Latency > 0) {

@@ -22,7 +22,7 @@ func near(t *testing.T, what string, got, want, tol float64) {
 
 func TestOnceAdaptive(t *testing.T) {
 	for _, latency := range []float64{0.5e-6, 3e-6, 40e-6, 900e-6, 30e-3} {
-		target := &measuretest.Target{
+		target := &fakeTarget{
 			Clock: new(measuretest.Clock), Latency: latency, First: 0.2, Noise: 0.002,
 			Rand: rand.New(rand.NewPCG(1, 2)), Resolution: 0.5e-6, Graph: true,
 		}
@@ -54,7 +54,7 @@ func TestOnceAdaptive(t *testing.T) {
 func TestColdStartDoesNotCount(t *testing.T) {
 	// The first execution takes 100 times as long: without a warm-up it would
 	// be a sample, and the estimate from it would make blocks of one execution.
-	target := &measuretest.Target{Clock: new(measuretest.Clock), Latency: 10e-6, First: 1e-3}
+	target := &fakeTarget{Clock: new(measuretest.Clock), Latency: 10e-6, First: 1e-3}
 	r, err := measure.Once(t.Context(), target, target.Clock, measure.Defaults())
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestColdStartDoesNotCount(t *testing.T) {
 
 func TestNoisySamplesTakeMore(t *testing.T) {
 	count := func(noise float64) int {
-		target := &measuretest.Target{Clock: new(measuretest.Clock), Latency: 1e-4, Noise: noise,
+		target := &fakeTarget{Clock: new(measuretest.Clock), Latency: 1e-4, Noise: noise,
 			Rand: rand.New(rand.NewPCG(3, 4))}
 		s := measure.Defaults()
 		s.MaxPasses = s.Passes
@@ -88,7 +88,7 @@ func TestNoisySamplesTakeMore(t *testing.T) {
 }
 
 func TestPassBudget(t *testing.T) {
-	target := &measuretest.Target{Clock: new(measuretest.Clock), Latency: 0.2, Noise: 0.2,
+	target := &fakeTarget{Clock: new(measuretest.Clock), Latency: 0.2, Noise: 0.2,
 		Rand: rand.New(rand.NewPCG(5, 6))}
 	s := measure.Defaults()
 	s.MaxPasses = s.Passes
@@ -104,7 +104,7 @@ func TestPassBudget(t *testing.T) {
 func TestPassesThatDisagreeAreRepeated(t *testing.T) {
 	clock := new(measuretest.Clock)
 	// The clock falls to half while the first pass runs.
-	target := &measuretest.Target{Clock: clock, Latency: 1e-3, NominalMHz: 2000, Steps: []measuretest.Step{
+	target := &fakeTarget{Clock: clock, Latency: 1e-3, NominalMHz: 2000, Steps: []clockStep{
 		{At: 0, MHz: 1000, Throttled: true}, {At: 12 * time.Millisecond, MHz: 2000},
 	}}
 	s := measure.Defaults()
@@ -128,7 +128,7 @@ func TestPassesThatDisagreeAreRepeated(t *testing.T) {
 
 func TestPowerRunsLongEnough(t *testing.T) {
 	clock := new(measuretest.Clock)
-	target := &measuretest.Target{Clock: clock, Latency: 1e-3}
+	target := &fakeTarget{Clock: clock, Latency: 1e-3}
 	s := measure.Defaults()
 	s.Power, s.PowerMinSeconds = true, 1.5
 	if _, err := measure.Once(t.Context(), target, clock, s); err != nil {
@@ -140,7 +140,7 @@ func TestPowerRunsLongEnough(t *testing.T) {
 }
 
 func TestReference(t *testing.T) {
-	target := &measuretest.Target{Clock: new(measuretest.Clock), Latency: 2e-3, First: 1, Graph: true}
+	target := &fakeTarget{Clock: new(measuretest.Clock), Latency: 2e-3, First: 1, Graph: true}
 	s := measure.Defaults()
 	s.Protocol = measure.ProtocolReference
 	r, err := measure.Once(t.Context(), target, target.Clock, s)
@@ -161,7 +161,7 @@ func TestReference(t *testing.T) {
 func TestRoundedBlocks(t *testing.T) {
 	for _, protocol := range []string{measure.ProtocolAdaptive, measure.ProtocolReference} {
 		clock := &measuretest.Clock{}
-		target := &measuretest.GPUTarget{GPU: measuretest.NewGPU(clock, rand.New(rand.NewPCG(1, 1))), Latency: 50e-6,
+		target := &gpuTarget{GPU: measuretest.NewGPU(clock, rand.New(rand.NewPCG(1, 1))), Latency: 50e-6,
 			Watts: 100, Graph: 5}
 		set := measure.Defaults()
 		set.Protocol = protocol
@@ -185,7 +185,7 @@ func TestErrors(t *testing.T) {
 	for _, protocol := range []string{measure.ProtocolAdaptive, measure.ProtocolReference} {
 		s := measure.Defaults()
 		s.Protocol = protocol
-		target := &measuretest.Target{Clock: clock, Latency: 1e-3, Fail: func(b int) error {
+		target := &fakeTarget{Clock: clock, Latency: 1e-3, Fail: func(b int) error {
 			if b == 1 {
 				return boom
 			}
@@ -195,14 +195,14 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: got %v", protocol, err)
 		}
 		for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-			target := &measuretest.Target{Clock: clock, Latency: bad}
+			target := &fakeTarget{Clock: clock, Latency: bad}
 			if _, err := measure.Once(t.Context(), target, clock, s); !errors.Is(err, measure.ErrTimer) {
 				t.Errorf("%s, latency %v: got %v", protocol, bad, err)
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := measure.Once(ctx, &measuretest.Target{Clock: clock, Latency: 1}, clock, s)
+		_, err := measure.Once(ctx, &fakeTarget{Clock: clock, Latency: 1}, clock, s)
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: got %v", protocol, err)
 		}
@@ -253,7 +253,7 @@ func TestStats(t *testing.T) {
 func TestVisits(t *testing.T) {
 	t.Parallel()
 	clock := new(measuretest.Clock)
-	target := &measuretest.Target{Clock: clock, Latency: 1e-4, Drift: func(int) float64 {
+	target := &fakeTarget{Clock: clock, Latency: 1e-4, Drift: func(int) float64 {
 		if clock.Now()/(30*time.Millisecond)%2 == 1 {
 			return 1.6
 		}
@@ -314,7 +314,7 @@ func TestDisturbedVisits(t *testing.T) {
 	for _, marked := range []bool{false, true} {
 		clock := new(measuretest.Clock)
 		busy := func() bool { return clock.Now() < 1200*time.Millisecond }
-		target := &measuretest.Target{Clock: clock, Latency: 1e-4, Drift: func(int) float64 {
+		target := &fakeTarget{Clock: clock, Latency: 1e-4, Drift: func(int) float64 {
 			if busy() {
 				return 1.4
 			}
@@ -354,7 +354,7 @@ func TestDisturbedVisits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for !v.Done() {
-		if err := v.Visit(t.Context(), &measuretest.Target{Clock: clock, Latency: 1e-4}); err != nil {
+		if err := v.Visit(t.Context(), &fakeTarget{Clock: clock, Latency: 1e-4}); err != nil {
 			t.Fatal(err)
 		}
 		v.Disturbed()

@@ -44,9 +44,9 @@ func hungry(n int) []gpuCase {
 // sustained runs a workload at the sustained point. Watts of the workload are at
 // full clock.
 func sustained(t *testing.T, cases []gpuCase, seed uint64,
-	change func(*outcome, []*measuretest.GPUTarget, []*measure.Job)) outcome {
+	change func(*outcome, []*gpuTarget, []*measure.Job)) outcome {
 	t.Helper()
-	return session(t, cases, seed, func(o *outcome, targets []*measuretest.GPUTarget, jobs []*measure.Job) {
+	return session(t, cases, seed, func(o *outcome, targets []*gpuTarget, jobs []*measure.Job) {
 		o.session.Settings = measure.Defaults()
 		o.session.Tuning.CapWatts = o.gpu.CapWatts
 		if change != nil {
@@ -61,7 +61,7 @@ func TestBatchIsVisitedByRank(t *testing.T) {
 	t.Parallel()
 	cases := hungry(60)
 	var order []int
-	o := sustained(t, cases, 1, func(o *outcome, _ []*measuretest.GPUTarget, jobs []*measure.Job) {
+	o := sustained(t, cases, 1, func(o *outcome, _ []*gpuTarget, jobs []*measure.Job) {
 		for i, j := range jobs {
 			j.Draw = func(float64, float64) float64 { return cases[i].watts }
 			j.Rank = func(float64, float64) float64 { return float64(1 + i*37%60) }
@@ -171,7 +171,7 @@ func TestSustainedFew(t *testing.T) {
 	}
 	cases := hungry(60)[40:]
 	broken := errors.New("the kernel failed")
-	some := sustained(t, cases, 1, func(_ *outcome, targets []*measuretest.GPUTarget, _ []*measure.Job) {
+	some := sustained(t, cases, 1, func(_ *outcome, targets []*gpuTarget, _ []*measure.Job) {
 		targets[7].Fail = func(burst int) error {
 			if burst == 3 {
 				return broken
@@ -211,7 +211,7 @@ func TestSustainedSmallBatch(t *testing.T) {
 		}
 		truth[i] = sum / n
 	}
-	got := sustained(t, cases, 3, func(o *outcome, _ []*measuretest.GPUTarget,
+	got := sustained(t, cases, 3, func(o *outcome, _ []*gpuTarget,
 		_ []*measure.Job) {
 		o.gpu.MeanPeriods = slow
 	})
@@ -240,7 +240,7 @@ func TestSustainedOwnClock(t *testing.T) {
 		for i := range cases {
 			cases[i] = gpuCase{1e-4 * float64(1+i%7*3), 560 + 250*float64(i)/float64(n), 1}
 		}
-		got := sustained(t, cases, 3, func(o *outcome, _ []*measuretest.GPUTarget,
+		got := sustained(t, cases, 3, func(o *outcome, _ []*gpuTarget,
 			_ []*measure.Job) {
 			o.gpu.MeanPeriods = 50
 		})
@@ -268,7 +268,7 @@ func TestSustainedBatches(t *testing.T) {
 	t.Parallel()
 	cases := hungry(90)
 	whole := sustained(t, cases, 3, nil)
-	parts := sustained(t, cases, 3, func(o *outcome, _ []*measuretest.GPUTarget,
+	parts := sustained(t, cases, 3, func(o *outcome, _ []*gpuTarget,
 		_ []*measure.Job) {
 		o.session.Batch = 20
 	})
@@ -301,7 +301,7 @@ func TestRestAfterBatch(t *testing.T) {
 	const capped = 40
 	in := make(chan *measure.Job, capped+1)
 	add := func(watts float64, done func()) {
-		in <- &measure.Job{Target: &measuretest.GPUTarget{GPU: gpu, Latency: 1e-3, Watts: watts, Share: 1},
+		in <- &measure.Job{Target: &gpuTarget{GPU: gpu, Latency: 1e-3, Watts: watts, Share: 1},
 			Seconds: 1e-3, Watts: watts, Done: func(_ measure.Measured, err error) {
 				if err != nil {
 					t.Error(err)
@@ -332,7 +332,7 @@ func TestLongExecutionsAreVisitedWithTheCappedOnes(t *testing.T) {
 	cases := hungry(20)
 	cases[7].latency = 0.3
 	visits, cool := 0, 0
-	sustained(t, cases, 1, func(o *outcome, _ []*measuretest.GPUTarget, jobs []*measure.Job) {
+	sustained(t, cases, 1, func(o *outcome, _ []*gpuTarget, jobs []*measure.Job) {
 		o.session.Tuning.HotPass = hotPass
 		for _, j := range jobs {
 			j.Learn = true
@@ -380,7 +380,7 @@ func runInWindows(t *testing.T, cases []gpuCase) {
 	var windows []*window
 	var last, began time.Duration
 	heating := false
-	o := sustained(t, cases, 1, func(o *outcome, _ []*measuretest.GPUTarget, jobs []*measure.Job) {
+	o := sustained(t, cases, 1, func(o *outcome, _ []*gpuTarget, jobs []*measure.Job) {
 		o.gpu.FastWatts = 400
 		o.session.Level = o.gpu.MaxMHz
 		o.session.Tuning.HotPass = hotPass
@@ -440,7 +440,7 @@ func TestWindowBehindFailedCasesIsHeated(t *testing.T) {
 	}
 	probed := map[any]bool{}
 	began, heated := time.Duration(-1), time.Duration(0)
-	sustained(t, cases, 1, func(o *outcome, targets []*measuretest.GPUTarget, jobs []*measure.Job) {
+	sustained(t, cases, 1, func(o *outcome, targets []*gpuTarget, jobs []*measure.Job) {
 		o.gpu.FastWatts = 400
 		o.session.Level = o.gpu.MaxMHz
 		o.session.Tuning.HotPass = hotPass
@@ -475,7 +475,7 @@ func TestLearnedClocksFollowEarlierBatches(t *testing.T) {
 	all := hungry(160)
 	few := all[120:126]
 	run := func(cases []gpuCase, seed uint64, known []measure.CappedClock) outcome {
-		return sustained(t, cases, seed, func(o *outcome, _ []*measuretest.GPUTarget, jobs []*measure.Job) {
+		return sustained(t, cases, seed, func(o *outcome, _ []*gpuTarget, jobs []*measure.Job) {
 			o.gpu.FastWatts = 400
 			o.session.Level = o.gpu.MaxMHz
 			o.session.Capped = known

@@ -105,8 +105,8 @@ func (g *GPU) slowly() {
 	g.mhz = math.Max(g.MinMHz, math.Min(g.MaxMHz, g.mhz+step))
 }
 
-// under is the clock while work of so many watts at full clock runs.
-func (g *GPU) under(watts float64) float64 {
+// Under is the clock while work of so many watts at full clock runs.
+func (g *GPU) Under(watts float64) float64 {
 	if g.FastWatts <= 0 || watts <= 0 {
 		return g.mhz
 	}
@@ -119,88 +119,14 @@ func (g *GPU) Execute(nominal, watts, share float64) float64 {
 	total := 0.0
 	for left := nominal; left > 1e-12; {
 		g.settle()
-		slow := share*g.MaxMHz/g.under(watts) + 1 - share
+		slow := share*g.MaxMHz/g.Under(watts) + 1 - share
 		until := (g.begin + g.Period - g.Clock.Now()).Seconds()
 		t := math.Min(left*slow, math.Max(until, 1e-9))
 		g.Clock.Advance(time.Duration(math.Ceil(t * 1e9)))
 		// Power follows the clock.
-		g.joules += t * watts * g.under(watts) / g.MaxMHz
+		g.joules += t * watts * g.Under(watts) / g.MaxMHz
 		left -= t / slow
 		total += t
 	}
 	return total
-}
-
-// GPUTarget is a case on a GPU.
-type GPUTarget struct {
-	GPU     *GPU
-	Latency float64 // of one execution at full clock, seconds
-	Watts   float64 // above idle
-	// Share is the part of the time that follows the clock.
-	Share float64
-	// Graph is how many executions one launch holds; 0 means 1.
-	Graph int
-	// Launches are the seconds that launching a graph takes beside its executions,
-	// of each capture of the graphs; empty for one that takes nothing.
-	Launches []float64
-	// Fail is called before every burst with its number from 0.
-	Fail func(burst int) error
-
-	Bursts []measure.Burst
-}
-
-// Quantum implements measure.Burster.
-func (t *GPUTarget) Quantum() int { return max(t.Graph, 1) }
-
-// Captures implements measure.Capturer.
-func (t *GPUTarget) Captures() int { return max(len(t.Launches), 1) }
-
-// Burst implements measure.Burster.
-func (t *GPUTarget) Burst(ctx context.Context, b measure.Burst) ([]measure.Block, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if t.Fail != nil {
-		if err := t.Fail(len(t.Bursts)); err != nil {
-			return nil, err
-		}
-	}
-	t.Bursts = append(t.Bursts, b)
-	q := t.Quantum()
-	whole := func(n int) int { return (n + q - 1) / q * q }
-	if b.Soak > 0 {
-		t.GPU.Execute(float64(whole(b.Soak))*t.Latency, t.Watts, t.Share)
-	}
-	t.GPU.Clock.Advance(40 * time.Microsecond) // queueing
-	ready := t.GPU.reading()
-	if b.Warm > 0 {
-		t.GPU.Execute(float64(whole(b.Warm))*t.Latency, t.Watts, t.Share)
-	}
-	var out []measure.Block
-	for range b.Blocks {
-		n := whole(b.Executions)
-		s := t.GPU.Execute(float64(n)*t.Latency, t.Watts, t.Share)
-		if len(t.Launches) > 0 {
-			launching := float64(n/q) * t.Launches[b.Capture%len(t.Launches)]
-			t.GPU.Clock.Advance(time.Duration(launching * 1e9))
-			s += launching
-		}
-		if t.GPU.Noise > 0 {
-			s *= math.Max(0.5, 1+t.GPU.Noise*t.GPU.Rand.NormFloat64())
-		}
-		out = append(
-			out,
-			measure.Block{Seconds: s, Executions: n, ClockMHz: t.GPU.under(t.Watts), ReadyMHz: ready, UsedGraph: true},
-		)
-	}
-	return out, nil
-}
-
-// Block implements measure.Target.
-func (t *GPUTarget) Block(ctx context.Context, n int) (measure.Block, error) {
-	b, err := t.Burst(ctx, measure.Burst{Executions: n, Blocks: 1})
-	if err != nil {
-		return measure.Block{}, err
-	}
-	return b[0], nil
 }
