@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"aicplan/sink/base/testutil"
 	"aicplan/sink/catalog"
 )
 
@@ -14,10 +15,7 @@ import (
 // of its table takes.
 func TestRowsHaveTheArgumentsOfTheirQuery(t *testing.T) {
 	t.Parallel()
-	program, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("python3 is not installed")
-	}
+	program := testutil.Python(t, t.TempDir())
 	var rows []query
 	for name, how := range asked() {
 		tab, ok := catalog.Lookup(name)

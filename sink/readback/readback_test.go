@@ -2,7 +2,6 @@ package readback
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -43,10 +42,7 @@ func python(t *testing.T) string { return pythonWith(t, "testdata/old") }
 
 func pythonWith(t *testing.T, standIn string) string {
 	t.Helper()
-	program, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("python3 is not installed")
-	}
+	program := testutil.Python(t, t.TempDir())
 	folder, err := filepath.Abs(standIn)
 	if err != nil {
 		t.Fatal(err)
@@ -135,14 +131,9 @@ func TestErrorsNameTheirCause(t *testing.T) {
 		!strings.Contains(err.Error(), "h200_sxm.yaml") {
 		t.Errorf("%v", err)
 	}
-	if program, err := exec.LookPath("python3"); err == nil {
-		if exec.Command(program, "-c", "import aiconfigurator").Run() != nil &&
-			exec.Command(program, "-c", "import aisimulate").Run() != nil {
-			if _, err := Run(t.Context(), dir, options(program, "")); err == nil ||
-				!strings.Contains(err.Error(), "has no aisimulate or aiconfigurator") {
-				t.Errorf("%v", err)
-			}
-		}
+	if _, err := Run(t.Context(), dir, options(testutil.Python(t, t.TempDir()), "")); err == nil ||
+		!strings.Contains(err.Error(), "has no aisimulate or aiconfigurator") {
+		t.Errorf("%v", err)
 	}
 	versions, err := Versions(dir)
 	if err != nil || len(versions) != 1 || versions[0] != (Version{"h200_sxm", "trtllm", "1.0.0rc3"}) {

@@ -19,6 +19,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"aicplan/sink/base/testutil"
 )
 
 var update = flag.Bool("update", false, "record the golden files anew, after a wanted change")
@@ -46,6 +48,12 @@ func runAll(m *testing.M) (code int, err error) {
 	if root, err = filepath.Abs(filepath.Join("..", "..", "..")); err != nil {
 		return 1, err
 	}
+	dir, err := os.MkdirTemp("", "aicplan-contract-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
 	if binary = os.Getenv(binaryVariable); binary != "" {
 		if binary, err = exec.LookPath(binary); err != nil {
 			return 1, err
@@ -53,21 +61,16 @@ func runAll(m *testing.M) (code int, err error) {
 		if binary, err = filepath.Abs(binary); err != nil {
 			return 1, err
 		}
-		return m.Run(), nil
+	} else {
+		binary = filepath.Join(dir, "aicplan")
+		build := exec.Command("go", "build", "-ldflags=-w", "-o", binary, "./cmd/aicplan")
+		build.Dir = root
+		if out, err := build.CombinedOutput(); err != nil {
+			return 1, fmt.Errorf("go build: %w\n%s", err, out)
+		}
 	}
 
-	dir, err := os.MkdirTemp("", "aicplan-contract-")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-
-	binary = filepath.Join(dir, "aicplan")
-	build := exec.Command("go", "build", "-ldflags=-w", "-o", binary, "./cmd/aicplan")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("go build: %w\n%s", err, out)
-	}
+	pythonDir = filepath.Join(dir, "python")
 	return m.Run(), nil
 }
 
@@ -89,6 +92,56 @@ var sourcesRead = sync.OnceValue(func() error {
 	})
 })
 
+// pythonDir is the folder of quickPython. TestMain removes it.
+var pythonDir string
+
+const nothingPlan = `
+runtime "py" {
+  kind      = "python"
+  framework = "python"
+  path      = ["ops.py"]
+}
+grid "s" {
+  op = "nothing"
+  axis "i" { values = [1] }
+}
+collect "s" {
+  grid    = grid.s
+  runtime = runtime.py
+}
+`
+
+// quickPython returns variables of the environment by which workers find a python3 that starts quickly, and the
+// compiled code of the host, which tests keep Python from writing. It returns nil if python3 is not installed.
+var quickPython = sync.OnceValues(func() ([]string, error) {
+	path, err := testutil.QuickPython(pythonDir)
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	for name, text := range map[string]string{
+		"plan.hcl": nothingPlan, "ops.py": "def nothing(i, bench):\n    return {\"latency\": 1.0}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(pythonDir, name), []byte(text), 0o644); err != nil {
+			return nil, err
+		}
+	}
+
+	env := []string{
+		"PATH=" + filepath.Dir(path) + string(os.PathListSeparator) + os.Getenv("PATH"), "AICPLAN_HOST_CODE=" + pythonDir,
+	}
+	cmd := exec.Command(binary, "apply", "plan.hcl")
+	cmd.Dir = pythonDir
+	cmd.Env = append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, out)
+	}
+	return env, nil
+})
+
 // slots bounds the commands that run at the same time and keep a core busy.
 var slots = make(chan struct{}, runtime.NumCPU())
 
@@ -97,6 +150,8 @@ type folder struct {
 	t   *testing.T
 	dir string
 	env []string
+
+	python []string // variables of the environment, see quickPython
 }
 
 // newFolder makes a folder with files, given as pairs of name and text.
@@ -105,7 +160,11 @@ func newFolder(t *testing.T, files ...string) *folder {
 	if err := sourcesRead(); err != nil {
 		t.Fatal(err)
 	}
-	f := &folder{t: t, dir: t.TempDir()}
+	python, err := quickPython()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &folder{t: t, dir: t.TempDir(), python: python}
 	for i := 0; i < len(files); i += 2 {
 		f.write(files[i], files[i+1])
 	}
@@ -187,7 +246,7 @@ func (f *folder) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd.Dir = f.dir
 	cmd.Env = append(os.Environ(), "NO_COLOR=1", "GOGC=400", "PYTHONDONTWRITEBYTECODE=1",
 		"AICPLAN_STATE_DIR="+f.path(".aicplan"), "AICPLAN_LOCK_DIR="+f.path(".locks"))
-	cmd.Env = append(cmd.Env, f.env...)
+	cmd.Env = append(append(cmd.Env, f.python...), f.env...)
 	return cmd
 }
 

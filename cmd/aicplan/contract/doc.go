@@ -1,7 +1,7 @@
 // Package contract holds tests of aicplan from outside: they run the real binary
 // and check exit codes, fields of --json and files, not prose. The package
-// imports no other package of this module, so that its tests survive any change
-// of the internals.
+// imports no other package of this module but sink/base/testutil, so that its tests
+// survive any change of the internals.
 //
 // What is covered:
 //

@@ -100,7 +100,11 @@ var undisturbed = sync.OnceValues(func() ([]byte, error) {
 			return nil, err
 		}
 	}
-	f := &folder{dir: dir, env: []string{"CALLS=" + filepath.Join(dir, "calls")}}
+	python, err := quickPython()
+	if err != nil {
+		return nil, err
+	}
+	f := &folder{dir: dir, python: python, env: []string{"CALLS=" + filepath.Join(dir, "calls")}}
 	if out, err := f.command(context.Background(), "apply", "plan.hcl").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, out)
 	}

@@ -2,38 +2,20 @@
 package pyhosttest
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
 	"aicplan/cudaops/pyhost"
+	"aicplan/sink/base/testutil"
 )
 
 // Variable names the interpreter of tests. It is used as it is, with the
 // packages that are installed for it.
 const Variable = "AICPLAN_TEST_PYTHON"
-
-// found is what the machine's python3 says of itself.
-type found struct {
-	program string // without wrappers that choose a version
-	torch   bool
-	err     error
-}
-
-var machine = sync.OnceValue(func() found {
-	out, err := exec.Command("python3", "-c", `import importlib.util, os, sys
-print(os.path.realpath(sys.executable), importlib.util.find_spec("torch") is not None, sep="\n")`).Output()
-	if err != nil {
-		return found{err: err}
-	}
-	program, torch, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	return found{program: program, torch: torch == "True"}
-})
 
 // Cache is the variable by which workers find the host's compiled code.
 const Cache = "AICPLAN_HOST_CODE"
@@ -85,43 +67,27 @@ func fill(tb testing.TB, python string) {
 	})
 }
 
-// Python returns an interpreter for tests and skips the test where there is
-// none: that of the variable AICPLAN_TEST_PYTHON; else python3 where torch is
-// installed for it; else python3 as a virtual environment in dir that has no
-// packages at all. Start-up files of installed packages then cost nothing, which
-// is most of the time that an interpreter takes to start.
+// Python returns an interpreter for tests and skips the test if there is none: that of the variable
+// AICPLAN_TEST_PYTHON; else python3 if torch is installed for it; else testutil.Python in dir.
 func Python(tb testing.TB, dir string) string {
 	tb.Helper()
-	if name := os.Getenv(Variable); name != "" {
-		path, err := exec.LookPath(name)
-		if err != nil {
+
+	path := os.Getenv(Variable)
+	if path != "" {
+		var err error
+		if path, err = exec.LookPath(path); err != nil {
 			tb.Fatalf("%s: %v", Variable, err)
 		}
-		fill(tb, path)
-		return path
+	} else if path = testutil.Python(tb, dir); torch() {
+		path, _ = testutil.MachinePython() // it was found
 	}
-	m := machine()
-	if errors.Is(m.err, exec.ErrNotFound) {
-		tb.Skip("no python3 on this machine")
-	}
-	if m.err != nil {
-		tb.Fatalf("python3 does not run: %v", m.err)
-	}
-	fill(tb, m.program)
-	if m.torch {
-		return m.program
-	}
-	bin := filepath.Join(dir, "bin")
-	path := filepath.Join(bin, "python3")
-	if err := os.MkdirAll(bin, 0o755); err != nil {
-		tb.Fatal(err)
-	}
-	cfg := "home = " + filepath.Dir(m.program) + "\ninclude-system-site-packages = false\n"
-	if err := os.WriteFile(filepath.Join(dir, "pyvenv.cfg"), []byte(cfg), 0o644); err != nil {
-		tb.Fatal(err)
-	}
-	if err := os.Symlink(m.program, path); err != nil && !errors.Is(err, os.ErrExist) {
-		tb.Fatal(err)
-	}
+	fill(tb, path)
 	return path
 }
+
+// torch reports whether torch is installed for the machine's python3.
+var torch = sync.OnceValue(func() bool {
+	program, err := testutil.MachinePython()
+	check := "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+	return err == nil && exec.Command(program, "-c", check).Run() == nil
+})
