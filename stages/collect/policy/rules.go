@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"aicplan/cudaops/worker"
 )
@@ -52,40 +53,42 @@ func compile(text string) (*regexp.Regexp, error) {
 }
 
 // builtin are the rules for failures without a class. The order matters: a TypeError with the text
-// "unsupported operand" is an error in the op's code.
-var builtin = []Rule{
-	memoryRule(`OutOfMemory|^MemoryError$`, ""),
-	memoryRule("", `out of memory|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|`+
-		`cannot allocate memory|std::bad_alloc|failed to allocate`),
-	memoryRule(`^SIGKILL$`, ""),
-	builtinRule(worker.ClassResourceIssue, "",
-		`no space left on device|disk quota exceeded|too many open files|read-only file system|`+
-			`out of resource|too many resources requested|exceeds.{0,40}shared memory|`+
-			`stream ?capture|graph capture|operation not permitted when stream is capturing|`+
-			`uncorrectable ECC|CUDA_ERROR_ECC`),
-	builtinRule(worker.ClassCollectorBug,
-		`^(ImportError|ModuleNotFoundError|AttributeError|NameError|UnboundLocalError|TypeError|KeyError|IndexError|`+
-			`SyntaxError|IndentationError|FileNotFoundError|UnicodeDecodeError|ProtocolError)$`, ""),
-	builtinRule(worker.ClassUnsupportedConfig, `^(NotImplementedError|Unsupported)$`, ""),
-	builtinRule(worker.ClassUnsupportedConfig, "",
-		`not supported|unsupported|no kernel image|not implemented for|`+
-			`requires (compute capability|sm_?\d|device with capability)|`+
-			`CUBLAS_STATUS_NOT_SUPPORTED|CUDNN_STATUS_NOT_SUPPORTED|no available kernel|`+
-			`no (valid|suitable) (kernel|tactic|config|engine|algorithm)|\bbe (divisible|a multiple)|`+
-			`requires (a )?\d+-aligned`),
-	builtinRule(worker.ClassFrameworkBug, `AcceleratorError|DSLCudaRuntimeError`, ""),
-	builtinRule(worker.ClassFrameworkBug, "",
-		`illegal memory access|illegal instruction|illegal address|unspecified launch failure|misaligned address|`+
-			`device-side assert|CUBLAS_STATUS_(EXECUTION_FAILED|INTERNAL_ERROR)|`+
-			`CUDA_ERROR_(ILLEGAL_ADDRESS|LAUNCH_FAILED)`),
-	builtinRule(worker.ClassTransient, `^(ConnectionError|ConnectionResetError|ConnectionRefusedError|`+
-		`BrokenPipeError|BlockingIOError|InterruptedError)$`, ""),
-	builtinRule(worker.ClassTransient, "",
-		`connection (reset|refused|aborted)|temporarily unavailable|resource busy|device or resource busy|`+
-			`stale file handle|text file busy|address already in use|`+
-			`remote process (has )?(exited|terminated)|unhandled system error`),
-	builtinRule(worker.ClassFrameworkBug, `^(SIG[A-Z]+|signal \d+|exit status \d+)$`, ""),
-}
+// "unsupported operand" is an error in the op's code. They are compiled on first use, because few commands need them.
+var builtin = sync.OnceValue(func() []Rule {
+	return []Rule{
+		memoryRule(`OutOfMemory|^MemoryError$`, ""),
+		memoryRule("", `out of memory|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|`+
+			`cannot allocate memory|std::bad_alloc|failed to allocate`),
+		memoryRule(`^SIGKILL$`, ""),
+		builtinRule(worker.ClassResourceIssue, "",
+			`no space left on device|disk quota exceeded|too many open files|read-only file system|`+
+				`out of resource|too many resources requested|exceeds.{0,40}shared memory|`+
+				`stream ?capture|graph capture|operation not permitted when stream is capturing|`+
+				`uncorrectable ECC|CUDA_ERROR_ECC`),
+		builtinRule(worker.ClassCollectorBug,
+			`^(ImportError|ModuleNotFoundError|AttributeError|NameError|UnboundLocalError|TypeError|KeyError|IndexError|`+
+				`SyntaxError|IndentationError|FileNotFoundError|UnicodeDecodeError|ProtocolError)$`, ""),
+		builtinRule(worker.ClassUnsupportedConfig, `^(NotImplementedError|Unsupported)$`, ""),
+		builtinRule(worker.ClassUnsupportedConfig, "",
+			`not supported|unsupported|no kernel image|not implemented for|`+
+				`requires (compute capability|sm_?\d|device with capability)|`+
+				`CUBLAS_STATUS_NOT_SUPPORTED|CUDNN_STATUS_NOT_SUPPORTED|no available kernel|`+
+				`no (valid|suitable) (kernel|tactic|config|engine|algorithm)|\bbe (divisible|a multiple)|`+
+				`requires (a )?\d+-aligned`),
+		builtinRule(worker.ClassFrameworkBug, `AcceleratorError|DSLCudaRuntimeError`, ""),
+		builtinRule(worker.ClassFrameworkBug, "",
+			`illegal memory access|illegal instruction|illegal address|unspecified launch failure|misaligned address|`+
+				`device-side assert|CUBLAS_STATUS_(EXECUTION_FAILED|INTERNAL_ERROR)|`+
+				`CUDA_ERROR_(ILLEGAL_ADDRESS|LAUNCH_FAILED)`),
+		builtinRule(worker.ClassTransient, `^(ConnectionError|ConnectionResetError|ConnectionRefusedError|`+
+			`BrokenPipeError|BlockingIOError|InterruptedError)$`, ""),
+		builtinRule(worker.ClassTransient, "",
+			`connection (reset|refused|aborted)|temporarily unavailable|resource busy|device or resource busy|`+
+				`stale file handle|text file busy|address already in use|`+
+				`remote process (has )?(exited|terminated)|unhandled system error`),
+		builtinRule(worker.ClassFrameworkBug, `^(SIG[A-Z]+|signal \d+|exit status \d+)$`, ""),
+	}
+})
 
 // builtinRule returns a rule whose match ignores case. Empty expressions match everything.
 func builtinRule(class, exception, match string) Rule {
@@ -130,13 +133,13 @@ func Classify(rules []Rule, f *worker.Failure) (class string, oom bool) {
 		Traceback: judgedText(f.Traceback)}
 	fits := func(r Rule) bool { return r.fits(f) }
 
-	oom = slices.ContainsFunc(builtin, func(r Rule) bool { return r.oom && r.fits(f) })
+	oom = slices.ContainsFunc(builtin(), func(r Rule) bool { return r.oom && r.fits(f) })
 	if at := slices.IndexFunc(rules, fits); at >= 0 {
 		class = rules[at].class
 	} else if slices.Contains(classes, f.Class) {
 		class = f.Class
-	} else if at := slices.IndexFunc(builtin, fits); at >= 0 {
-		return builtin[at].class, builtin[at].oom
+	} else if at := slices.IndexFunc(builtin(), fits); at >= 0 {
+		return builtin()[at].class, builtin()[at].oom
 	} else {
 		return worker.ClassFrameworkBug, false
 	}
