@@ -145,10 +145,10 @@ func (c *Cases) ParamsJSON(i int) []byte {
 	return appendObject(make([]byte, 0, 24*len(c.columns)+2), c.columns, i)
 }
 
-// Plain returns the value of column col of case i as a JSON decoder would: a string, json.Number,
+// Plain returns the value of column col of row i as a JSON decoder would: a string, json.Number,
 // bool, or nil.
-func (c *Cases) Plain(i, col int) any {
-	k := &c.columns[col]
+func (r rows) Plain(i, col int) any {
+	k := &r.columns[col]
 	switch v := k.dict[k.ids[i]]; {
 	case v.IsNull():
 		return nil

@@ -188,26 +188,25 @@ func number(v any) float64 {
 // cases, so of is called once for each value. A sweep column takes precedence over a grid column of that name.
 func reader[T any](cases *grid.Cases, name string, of func(v any) T) (func(*unit) T, error) {
 	var code func(*unit) int // units with the same code have the same value
-	var value func(*unit) cty.Value
+	var value func(*unit) any
 	if at := slices.Index(cases.SweepColumns(), name); at >= 0 {
 		codes := cases.SweepCodes(at)
 		code = func(un *unit) int { return codes(int(un.task), int(un.point)) }
-		value = func(un *unit) cty.Value { return cases.Sweep(int(un.task)).Value(int(un.point), at) }
+		value = func(un *unit) any { return cases.Sweep(int(un.task)).Plain(int(un.point), at) }
 	} else {
 		at, err := columnsOf(cases, []string{name}, "unsupported")
 		if err != nil {
 			return nil, err
 		}
 		code = func(un *unit) int { return cases.Code(int(un.task), at[0]) }
-		value = func(un *unit) cty.Value { return cases.Value(int(un.task), at[0]) }
+		value = func(un *unit) any { return cases.Plain(int(un.task), at[0]) }
 	}
 
 	known := map[int]T{}
 	return func(un *unit) T {
 		v, ok := known[code(un)]
 		if !ok {
-			plain, _ := runtimes.Plain(value(un)) // values of grids are known
-			v = of(plain)
+			v = of(value(un))
 			known[code(un)] = v
 		}
 		return v
