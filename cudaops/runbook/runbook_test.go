@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"aicplan/sink/base/testutil"
 )
 
 func TestParse(t *testing.T) {
@@ -108,7 +110,7 @@ func TestSetupOutputIsComplete(t *testing.T) {
 	block := func(text string) *Block { return &Block{Kind: Setup, Place: "p.md:1", Text: text, Fences: 1} }
 	s := Server{Name: "x", Setup: block("trap 'echo it ends; exit' TERM\ntouch ready\nwhile :; do sleep 0.01; done"),
 		Health: block("test -f ready"), Runs: []Block{*block("true")}}
-	for range 10 {
+	for range testutil.Rounds(3, 10) {
 		o := options(t, &out)
 		out.Reset()
 		if res := Execute(t.Context(), s, o); !res.OK() || !strings.Contains(out.String(), "it ends") {

@@ -20,7 +20,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"aicplan/sink/base/testutil"
 	"aicplan/sink/table"
 )
 
@@ -124,7 +123,7 @@ func TestCSVAgreesWithEncodingCSV(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := testutil.Difference(rec, ours); d != "" {
+		if d := difference(rec, ours); d != "" {
 			t.Fatal(d)
 		}
 	})
@@ -216,7 +215,7 @@ func FuzzReadCSV(f *testing.F) {
 		if err != nil {
 			t.Fatalf("what was read cannot be written and read again: %v", err)
 		}
-		if d := testutil.Difference(rec, again); d != "" {
+		if d := difference(rec, again); d != "" {
 			t.Fatal(d)
 		}
 	})

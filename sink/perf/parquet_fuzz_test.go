@@ -3,8 +3,6 @@ package perf
 import (
 	"bytes"
 	"testing"
-
-	"aicplan/sink/base/testutil"
 )
 
 // FuzzReadParquet reads what may be a Parquet file: what is read can be written
@@ -32,7 +30,7 @@ func FuzzReadParquet(f *testing.F) {
 		if err != nil {
 			t.Fatalf("what was read cannot be written and read again: %v", err)
 		}
-		if d := testutil.Difference(rec, again); d != "" {
+		if d := difference(rec, again); d != "" {
 			t.Fatal(d)
 		}
 	})

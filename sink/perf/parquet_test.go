@@ -10,12 +10,12 @@ import (
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/apache/arrow/go/v17/parquet"
 	"github.com/apache/arrow/go/v17/parquet/file"
 	"github.com/apache/arrow/go/v17/parquet/schema"
 	"github.com/google/go-cmp/cmp"
 
-	"aicplan/sink/base/testutil"
 	"aicplan/sink/table"
 )
 
@@ -73,7 +73,7 @@ func TestReadPublishedTables(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := testutil.Difference(rec, again); d != "" {
+			if d := difference(rec, again); d != "" {
 				t.Error(d)
 			}
 		})
@@ -104,7 +104,7 @@ func TestParquetRoundTripAndDeterminism(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := testutil.Difference(rec, back); d != "" {
+	if d := difference(rec, back); d != "" {
 		t.Error(d)
 	}
 	if !bytes.Equal(data, toParquet(t, rec)) {
@@ -116,7 +116,7 @@ func TestParquetRoundTripAndDeterminism(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d rows: %v", n, err)
 		}
-		if d := testutil.Difference(rec, back); d != "" {
+		if d := difference(rec, back); d != "" {
 			t.Errorf("%d rows: %s", n, d)
 		}
 	}
@@ -228,4 +228,14 @@ func BenchmarkReadParquet(b *testing.B) {
 		}
 	}
 	b.ReportMetric(100_000*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+}
+
+// difference returns the text of two records if their columns, types or values are different, otherwise "".
+// NaN equals NaN.
+func difference(a, b arrow.Record) string {
+	exact := []array.EqualOption{array.WithNaNsEqual(true), array.WithAbsTolerance(0)}
+	if a.Schema().Equal(b.Schema()) && array.RecordApproxEqual(a, b, exact...) {
+		return ""
+	}
+	return fmt.Sprintf("%v -> %v", a, b)
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
-	"aicplan/sink/base/testutil"
 	"aicplan/sink/table"
 )
 
@@ -50,7 +49,7 @@ func TestSeriesRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := testutil.Difference(want, got); d != "" {
+		if d := difference(want, got); d != "" {
 			t.Fatal(d)
 		}
 		again, err := EncodeSeries(got)

@@ -14,8 +14,6 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"pgregory.net/rapid"
-
-	"aicplan/sink/base/testutil"
 )
 
 // drawRows makes random rows of a fixed set of columns.
@@ -56,7 +54,7 @@ func TestRecordsAgreeWithRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := testutil.Difference(build(t, slices.Concat(rowsA, rowsB)), all); d != "" {
+		if d := difference(build(t, slices.Concat(rowsA, rowsB)), all); d != "" {
 			t.Fatalf("Concat:\n%s", d)
 		}
 		n := int(all.NumRows())
@@ -70,7 +68,7 @@ func TestRecordsAgreeWithRows(t *testing.T) {
 				want[i] = slices.Concat(rowsA, rowsB)[p]
 			}
 		}
-		if d := testutil.Difference(build(t, want), Take(all, pick)); d != "" {
+		if d := difference(build(t, want), Take(all, pick)); d != "" {
 			t.Fatalf("Take %v:\n%s", pick, d)
 		}
 		keys, err := Keys(all, "s", "i", "f", "b")
@@ -79,7 +77,7 @@ func TestRecordsAgreeWithRows(t *testing.T) {
 		}
 		for i := range keys {
 			j := rapid.IntRange(0, n-1).Draw(t, "other")
-			if (keys[i] == keys[j]) != (testutil.Difference(Take(all, []int{i}), Take(all, []int{j})) == "") {
+			if (keys[i] == keys[j]) != (difference(Take(all, []int{i}), Take(all, []int{j})) == "") {
 				t.Fatalf("rows %d and %d: keys say %v", i, j, keys[i] == keys[j])
 			}
 		}
@@ -177,7 +175,7 @@ func TestIPCBytesDependOnTheDataAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := testutil.Difference(rec, back); d != "" {
+		if d := difference(rec, back); d != "" {
 			t.Fatalf("round trip:\n%s", d)
 		}
 	})

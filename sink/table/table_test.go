@@ -2,14 +2,14 @@ package table
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/google/go-cmp/cmp"
-
-	"aicplan/sink/base/testutil"
 )
 
 // rows builds a record from rows of JSON, one object per line.
@@ -32,7 +32,7 @@ func rows(t testing.TB, lines ...string) arrow.Record {
 
 func wantRecord(t *testing.T, got, want arrow.Record) {
 	t.Helper()
-	if d := testutil.Difference(want, got); d != "" {
+	if d := difference(want, got); d != "" {
 		t.Errorf("the table differs from what is wanted:\n%s", d)
 	}
 }
@@ -221,4 +221,14 @@ func TestKeysTellRowsApart(t *testing.T) {
 	if ints[0] != floats[0] || ints[1] != floats[1] || floats[2] != floats[3] || floats[4] == floats[0] {
 		t.Errorf("numbers do not compare by value: %q, %q", ints, floats)
 	}
+}
+
+// difference returns the text of two records if their columns, types or values are different, otherwise "".
+// NaN equals NaN.
+func difference(a, b arrow.Record) string {
+	exact := []array.EqualOption{array.WithNaNsEqual(true), array.WithAbsTolerance(0)}
+	if a.Schema().Equal(b.Schema()) && array.RecordApproxEqual(a, b, exact...) {
+		return ""
+	}
+	return fmt.Sprintf("%v -> %v", a, b)
 }

@@ -753,7 +753,7 @@ func TestFaultsAreCaught(t *testing.T) {
 
 				of := load(t, dir, rel)
 				for i, f := range list {
-					if i%testutil.Rounds(2, 1) != 0 {
+					if i%testutil.Rounds(4, 1) != 0 {
 						continue
 					}
 					v, ok := of.inject(t, f)
@@ -783,7 +783,7 @@ func TestFaultsAreCaught(t *testing.T) {
 	})
 
 	t.Logf("%d faults: the pipeline finds %d, lint %d", all.Load(), pipelines.Load(), lints.Load())
-	if int(all.Load()) < testutil.Rounds(35, 70) {
+	if int(all.Load()) < testutil.Rounds(17, 70) {
 		t.Errorf("only %d faults were injected", all.Load())
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"aicplan/sink/base/proc"
+	"aicplan/sink/base/testutil"
 )
 
 func shell(ctx context.Context, script string) *exec.Cmd {
@@ -126,7 +127,7 @@ func TestStopFindsProcessesThatLeft(t *testing.T) {
 // that leaves its session, so the kernel may still be loading that one's program.
 func TestKillFindsProcessesThatJustStarted(t *testing.T) {
 	t.Parallel()
-	for range 100 {
+	for range testutil.Rounds(20, 100) {
 		tree, err := proc.Start(exec.Command("setsid", "--fork", "sleep", "603"))
 		if err != nil {
 			t.Fatal(err)

@@ -1,5 +1,5 @@
 // Package testutil holds what tests of several packages share: the split between make
-// test and make test-all, and programs that a test writes and starts.
+// test and make test-all, programs that a test writes and starts, and a Python interpreter.
 package testutil
 
 import (

@@ -1,4 +1,4 @@
-package plan_test
+package plans_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
+	"aicplan/sink/base/testutil"
 	"aicplan/stages"
 	"aicplan/systems"
 )
@@ -26,8 +27,8 @@ import (
 // Whatever the text: no panic, and every diagnostic has a place and says
 // something.
 func FuzzLoad(f *testing.F) {
-	for _, pattern := range []string{"../../plans/*.hcl", "../../plans/modules/*/*.hcl", "../config/testdata/*.txtar",
-		"../grid/testdata/*.txtar"} {
+	for _, pattern := range []string{"*.hcl", "modules/*/*.hcl", "../engine/config/testdata/*.txtar",
+		"../engine/grid/testdata/*.txtar"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			f.Fatalf("no seeds at %s: %v", pattern, err)
@@ -37,17 +38,17 @@ func FuzzLoad(f *testing.F) {
 			if err != nil {
 				f.Fatal(err)
 			}
-			for seed := range uint64(2) {
+			for seed := range uint64(testutil.Rounds(1, 2)) {
 				f.Add(string(text), seed)
 			}
 		}
 	}
 	f.Add(fuzzPlan, uint64(0))
-	for seed := uint64(1); seed < 80; seed++ {
+	for seed := uint64(1); seed < uint64(testutil.Rounds(40, 80)); seed++ {
 		f.Add(fuzzPlan, seed)
 	}
 	dir := f.TempDir()
-	if err := os.CopyFS(filepath.Join(dir, "modules"), os.DirFS("../../plans/modules")); err != nil {
+	if err := os.CopyFS(filepath.Join(dir, "modules"), os.DirFS("modules")); err != nil {
 		f.Fatal(err)
 	}
 	all := stages.All()
