@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"aicplan/cudaops/worker"
-	"aicplan/cudaops/worker/workertest"
+	"aicplan/sink/base/testutil"
 )
 
 // TestNeeds compares the declared parameters with those that the ops require.
@@ -15,7 +15,7 @@ func TestNeeds(t *testing.T) {
 		"op_name": AllReduce, "nccl_dtype": "half", "num_gpus": 2, "message_size": 64,
 		"src": 0, "dst": 1, "bytes": 64,
 	}
-	for _, c := range workertest.Trials(t, append([]string{OpNCCL, OpP2P}, Collectives...), Needs(), sample) {
+	for _, c := range testutil.Trials(t, append([]string{OpNCCL, OpP2P}, Collectives...), Needs(), sample) {
 		raw, err := json.Marshal(c.Params)
 		if err != nil {
 			t.Fatal(err)

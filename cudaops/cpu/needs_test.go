@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"aicplan/cudaops/worker"
-	"aicplan/cudaops/worker/workertest"
+	"aicplan/sink/base/testutil"
 )
 
 // TestNeeds compares the declared parameters with those that the ops require.
@@ -28,7 +28,7 @@ func TestNeeds(t *testing.T) {
 		}
 		return ""
 	}
-	for _, c := range workertest.Trials(t, hello.Ops, Needs(), sample) {
+	for _, c := range testutil.Trials(t, hello.Ops, Needs(), sample) {
 		message := run(c.Op, c.Params)
 		c.Check(t, message)
 		if c.Without != "" {

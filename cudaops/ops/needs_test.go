@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"aicplan/cudaops/worker"
-	"aicplan/cudaops/worker/workertest"
+	"aicplan/sink/base/testutil"
 )
 
 // TestNeeds compares the columns that plans are checked for with those that the ops read.
@@ -16,8 +16,8 @@ func TestNeeds(t *testing.T) {
 	}
 	kernels := map[string]string{OpMemory: "copy", OpElementwise: "rmsnorm"}
 	b := newBench(t, worker.Init{})
-	trials := map[int64]workertest.Trial{}
-	for _, c := range workertest.Trials(t, Names, Needs(), sample) {
+	trials := map[int64]testutil.Trial{}
+	for _, c := range testutil.Trials(t, Names, Needs(), sample) {
 		if _, ok := c.Params["kernel"]; ok {
 			c.Params["kernel"] = kernels[c.Op]
 		}

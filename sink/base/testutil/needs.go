@@ -1,5 +1,4 @@
-// Package workertest holds what the tests of the hosts of ops share.
-package workertest
+package testutil
 
 import (
 	"fmt"
