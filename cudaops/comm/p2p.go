@@ -178,15 +178,8 @@ func (c *copier) verify() error {
 		return err
 	}
 
-	l := layout{count: c.bytes, recv: c.bytes, size: 1, ranks: 2}
-	rep, err := to.compareAs(
-		task{Type: cuda.Int8, Ranks: 2, Limit: kernelSeconds},
-		data{recv: to.recv.at, layout: l},
-		expectCopy,
-		from.no,
-		0,
-		c.bytes,
-	)
+	t := task{Type: cuda.Int8, Ranks: 2, Limit: kernelSeconds}
+	rep, err := to.compareAs(t, c.bytes, expectCopy, from.no, 0, c.bytes)
 	if err == nil && rep.Wrong > 0 {
 		err = &wrongError{Rank: to.no, Wrong: rep.Wrong, Checked: rep.Checked, First: rep.First}
 	}

@@ -159,7 +159,7 @@ func (r *rank) perform(t task) (report, error) {
 		return r.verify(t)
 
 	case taskRecheck:
-		return r.recheck(t)
+		return r.compare(t)
 
 	case taskWarm, taskBlock:
 		return r.block(t)

@@ -10,24 +10,11 @@ import (
 // poison is not part of any expected result.
 const poison = 0xff
 
-// data are the addresses of a rank's message.
-type data struct {
-	send, recv cuda.Ptr
-	layout     layout
-}
-
-func (r *rank) data(t task) (data, error) {
-	l, err := newLayout(t.Op, t.Type, t.Ranks, t.Elements)
-	if err != nil {
-		return data{}, err
-	}
-
-	return data{r.send.at, r.recv.at, l}, nil
-}
+func (t task) layout() (layout, error) { return newLayout(t.Op, t.Type, t.Ranks, t.Elements) }
 
 // execution returns a function that queues one execution.
 func (r *rank) execution(t task) (func() error, error) {
-	d, err := r.data(t)
+	l, err := t.layout()
 	if err != nil {
 		return nil, err
 	}
@@ -37,13 +24,13 @@ func (r *rank) execution(t task) (func() error, error) {
 		return nil, fmt.Errorf("rank %d has not joined a communicator of %d", r.no, t.Ranks)
 	}
 
-	lib, n, dt, s := r.node.NCCL, d.layout.count, t.Type, r.stream
+	lib, n, dt, s := r.node.NCCL, l.count, t.Type, r.stream
 	collective := map[string]func(send, recv cuda.Ptr, count int64, t cuda.NCCLType, c cuda.Comm, s cuda.Stream) error{
 		AllReduce: lib.AllReduce, AllGather: lib.AllGather, ReduceScatter: lib.ReduceScatter, AllToAll: lib.AllToAll,
 		Broadcast: lib.Broadcast,
 	}[t.Op]
 	if collective != nil {
-		return func() error { return collective(d.send, d.recv, n, dt, c, s) }, nil
+		return func() error { return collective(r.send.at, r.recv.at, n, dt, c, s) }, nil
 	}
 
 	next, last := (r.no+1)%t.Ranks, (r.no+t.Ranks-1)%t.Ranks
@@ -51,9 +38,9 @@ func (r *rank) execution(t task) (func() error, error) {
 		if err := lib.GroupStart(); err != nil {
 			return err
 		}
-		err := lib.Send(d.send, n, dt, next, c, s)
+		err := lib.Send(r.send.at, n, dt, next, c, s)
 		if err == nil {
-			err = lib.Recv(d.recv, n, dt, last, c, s)
+			err = lib.Recv(r.recv.at, n, dt, last, c, s)
 		}
 		// Always close the group, because an open group absorbs all later calls.
 		if end := lib.GroupEnd(); err == nil {
@@ -65,7 +52,7 @@ func (r *rank) execution(t task) (func() error, error) {
 
 // verify sends the pattern once and checks the received data.
 func (r *rank) verify(t task) (report, error) {
-	d, err := r.data(t)
+	l, err := t.layout()
 	if err != nil {
 		return report{}, err
 	}
@@ -76,14 +63,13 @@ func (r *rank) verify(t task) (report, error) {
 	}
 
 	dr := r.node.Driver
-	l := d.layout
 
 	// Poison the receive buffer to detect elements that are never written.
 	if err := dr.Memset8(r.recv.at, poison, l.recv*l.size, r.stream); err != nil {
 		return report{}, err
 	}
 
-	if err := r.launchFill(d.send, l.send, t.Type); err != nil {
+	if err := r.launchFill(r.send.at, l.send, t.Type); err != nil {
 		return report{}, err
 	}
 
@@ -99,24 +85,21 @@ func (r *rank) verify(t task) (report, error) {
 		return report{}, err
 	}
 
-	return r.compare(t, d)
+	return r.compare(t)
 }
 
-// recheck checks the receive buffer after the last execution.
-func (r *rank) recheck(t task) (report, error) {
-	d, err := r.data(t)
+// compare checks the receive buffer.
+func (r *rank) compare(t task) (report, error) {
+	l, err := t.layout()
 	if err != nil {
 		return report{}, err
 	}
-	return r.compare(t, d)
+	e, src, base, part := l.check(r.no)
+	return r.compareAs(t, l.recv, e, src, base, part)
 }
 
-func (r *rank) compare(t task, d data) (report, error) {
-	e, src, base, part := d.layout.check(r.no)
-	return r.compareAs(t, d, e, src, base, part)
-}
-
-func (r *rank) compareAs(t task, d data, e expectation, src int, base, part int64) (report, error) {
+// compareAs checks the first n elements of the receive buffer.
+func (r *rank) compareAs(t task, n int64, e expectation, src int, base, part int64) (report, error) {
 	dr := r.node.Driver
 	if err := dr.Memset32(r.tally, 0, 2, r.stream); err != nil {
 		return report{}, err
@@ -126,10 +109,9 @@ func (r *rank) compareAs(t task, d data, e expectation, src int, base, part int6
 		return report{}, err
 	}
 
-	n := d.layout.recv
 	err := dr.Launch(cuda.Launch{
 		Func: r.check, Grid: gridFor(n), Block: [3]int{256, 1, 1},
-		Args: []any{d.recv, uint64(n), int32(e), uint32(t.Ranks), uint32(src), uint64(base), uint64(part),
+		Args: []any{r.recv.at, uint64(n), int32(e), uint32(t.Ranks), uint32(src), uint64(base), uint64(part),
 			int32(t.Type), r.tally},
 	}, r.stream)
 
