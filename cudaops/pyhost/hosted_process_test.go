@@ -144,11 +144,21 @@ func TestOpThatReturnsNoRow(t *testing.T) {
 	}
 }
 
-// TestHangingOpShowsWhereItIs sends what the engine sends to a worker that hangs.
+// TestHangingOpShowsWhereItIs sends what the engine sends to a worker that hangs. The log has what the op and its child
+// printed.
 func TestHangingOpShowsWhereItIs(t *testing.T) {
-	root := writeTree(t, map[string]string{"ops.py": "import threading\n\ndef hangs_here(bench):\n    " +
-		"bench._log('info', 'in the op')\n    threading.Event().wait()\n"})
-	c, hello := start(t, worker.Init{Options: pyhost.Settings{Path: []string{root}}.Options(nil)})
+	root := writeTree(t, map[string]string{"ops.py": `
+import subprocess, sys, threading
+
+def hangs_here(bench):
+    child = "import os, sys; print('loads layers'); os.close(2); sys.stdin.read(); os._exit(0)"
+    with subprocess.Popen([sys.executable, "-c", child], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        running.stderr.read()
+        print("builds a model")
+        bench._log('info', 'in the op')
+        threading.Event().wait()
+`})
+	c, hello := start(t, worker.Init{Options: pyhost.Settings{Path: []string{root}}.Options(nil)}, "PYTHONUNBUFFERED=")
 	if hello.Error != nil {
 		t.Fatalf("%+v", hello.Error)
 	}
@@ -163,8 +173,10 @@ func TestHangingOpShowsWhereItIs(t *testing.T) {
 	if code := c.wait(); code != -1 {
 		t.Errorf("the worker ended with status %d, want the signal", code)
 	}
-	if !strings.Contains(c.log.String(), "hangs_here") {
-		t.Errorf("the log lacks the place where it hung:\n%s", c.log.String())
+	for _, want := range []string{"hangs_here", "builds a model", "loads layers"} {
+		if !strings.Contains(c.log.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, c.log.String())
+		}
 	}
 }
 

@@ -103,7 +103,8 @@ def main():
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the engine decides what an interrupt ends
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors="backslashreplace", line_buffering=True)  # the log of a killed worker is whole
+    os.environ["PYTHONUNBUFFERED"] = "1"  # also if a collector's child printed it
     try:
         code = serve(channel)
     except BrokenPipeError:
