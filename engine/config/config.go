@@ -163,7 +163,11 @@ func (c *Config) Decode(in *Instance) (st stage.Stage, deferred bool, diags hcl.
 		diags = stage.Decode(in.decl.body, ev, st)
 	}
 
-	if !diags.HasErrors() {
+	if diags.HasErrors() {
+		words := stage.Words(st)
+		words[""] = append(words[""], metaArguments...)
+		suggestNearest(diags, in.decl.body, "", words)
+	} else {
 		diags = append(diags, st.Check(&stage.CheckContext{Name: in.Name, Range: in.Range, Tables: c.l.tables})...)
 	}
 

@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"aicplan/engine/stage"
 )
 
 // impure are functions of other languages that read external state. Plans do not have them.
@@ -78,6 +81,35 @@ func hinted(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.Diagnostic {
 	}
 
 	return &out
+}
+
+var unexpectedName = regexp.MustCompile(`^(An argument named|Blocks of type) "([^"]+)" (is|are) not expected here\.( Did you mean "[^"]+"\?)?$`)
+
+// suggestNearest replaces HCL's suggestions for unknown names in body, which are the first name that differs by at most
+// two letters. block is the key of body in words.
+func suggestNearest(diags hcl.Diagnostics, body *hclsyntax.Body, block string, words stage.Vocabulary) {
+	names := slices.DeleteFunc(slices.Clone(words[block]), func(n string) bool { return body.Attributes[n] != nil })
+	for _, b := range body.Blocks {
+		key := b.Type
+		if len(b.Labels) > 0 && words[key+" "+b.Labels[0]] != nil {
+			key += " " + b.Labels[0]
+		}
+		suggestNearest(diags, b.Body, key, words)
+	}
+
+	for _, d := range diags {
+		m := unexpectedName.FindStringSubmatch(d.Detail)
+		if m == nil || d.Subject == nil {
+			continue
+		}
+
+		a := body.Attributes[m[2]]
+		if a != nil && a.NameRange == *d.Subject || slices.ContainsFunc(body.Blocks, func(b *hclsyntax.Block) bool {
+			return b.TypeRange == *d.Subject
+		}) {
+			d.Detail = fmt.Sprintf("%s %q %s not expected here.%s", m[1], m[2], m[3], didYouMean(m[2], names))
+		}
+	}
 }
 
 var operator = regexp.MustCompile(`^(and|or|not)\b`)
