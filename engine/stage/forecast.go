@@ -34,7 +34,7 @@ type Forecast struct {
 type Forecasts func(*Ref) *Forecast
 
 // Forecaster is implemented by stages that can describe their table before they run, or detect that they cannot
-// use their input.
+// use their input. A stage that passes all rows of its input on returns the same pointer, and no other stage does.
 type Forecaster interface {
 	// Forecast returns nil if nothing is known about the table. at is the block of the stage, for diagnostics.
 	Forecast(at hcl.Range, in Forecasts) (*Forecast, hcl.Diagnostics)

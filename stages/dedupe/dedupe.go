@@ -103,7 +103,12 @@ var _ stage.Forecaster = (*Config)(nil)
 // Forecast implements stage.Forecaster. Only rows are removed.
 func (c *Config) Forecast(at hcl.Range, in stage.Forecasts) (*stage.Forecast, hcl.Diagnostics) {
 	f := stage.Through(c.Input, in)
-	return f, stage.MissingColumns(f, nil, at)
+	diags := stage.MissingColumns(f, nil, at)
+	if f != nil {
+		kept := *f
+		f = &kept
+	}
+	return f, diags
 }
 
 // Run keeps one row of every key, in the input's order.

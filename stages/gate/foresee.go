@@ -34,7 +34,8 @@ func (c *Config) Forecast(at hcl.Range, in stage.Forecasts) (*stage.Forecast, hc
 		return f, hcl.Diagnostics{stage.NoRows(at)}
 	}
 
-	var diags hcl.Diagnostics
+	diags := c.cannotFail(func(r *stage.Ref) bool { return f != nil && in(r) == f },
+		"%[2]s, the input of the gate, with %[1]s, which has the same rows")
 	for _, e := range c.entries {
 		if n, ok := e.check.(columnar); ok && e.minJudged > 0 {
 			diags = append(diags, stage.MissingColumns(f, n.columns(), e.block)...)

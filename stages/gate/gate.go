@@ -77,15 +77,19 @@ type entry struct {
 
 // Check returns an error for each check that compares the input with itself. DecodeBody validates everything else.
 func (c *Config) Check(*stage.CheckContext) hcl.Diagnostics {
+	return c.cannotFail(func(r *stage.Ref) bool { return c.input != nil && r.Address == c.input.Address },
+		"%[1]s, the input of the gate, with itself")
+}
+
+// cannotFail returns an error for each check whose reference has the rows of the input. format is for the addresses of
+// the reference and the input.
+func (c *Config) cannotFail(same func(*stage.Ref) bool, format string) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for _, e := range c.entries {
 		refs := e.refs()
-		if len(refs) == 0 || c.input == nil || refs[0].Address != c.input.Address {
-			continue
-		}
-		if slices.Contains([]string{"compare", "coverage", "prediction"}, e.kind) {
-			diags = append(diags, stage.ErrorAt(e.block, "Check that cannot fail",
-				"The check compares %s, the input of the gate, with itself. Name another stage or an import.", refs[0].Address)...)
+		if len(refs) > 0 && same(refs[0]) && slices.Contains([]string{"compare", "coverage", "prediction"}, e.kind) {
+			diags = append(diags, stage.ErrorAt(e.block, "Check that cannot fail", "The check compares "+format+
+				". Name another stage or an import.", refs[0].Address, c.input.Address)...)
 		}
 	}
 
