@@ -133,7 +133,7 @@ func (e entry) settle(s *subject, v finding) stage.CheckResult {
 	case judged > 0 && v.left.count() > 0:
 		res.Message += fmt.Sprintf("; %d of %d could not be judged: %s", v.left.count(), v.total, v.left.text())
 	case judged == 0 && !v.definite && v.total > 0:
-		res.Message = fmt.Sprintf("none of %d could be judged: %s", v.total, cmp.Or(v.message, v.left.text()))
+		res.Message = fmt.Sprintf("none of %d could be judged: %s", v.total, v.left.text())
 		res.Value = ""
 	case judged == 0 && !v.definite:
 		res.Message = cmp.Or(v.message, "there are no rows to judge")
