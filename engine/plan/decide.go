@@ -3,16 +3,14 @@ package plan
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
-	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
+	"aicplan/sink/tree"
 )
 
 // Decide decides what a run would do with a stage, from its config, the outputs of the stages that it depends on, and
@@ -312,13 +310,8 @@ func (p *Plan) objectsThere(rec *checkpoint.StageRecord) string {
 		return "its files went to " + rec.OutDir
 	}
 	for _, a := range arts {
-		switch digest, err := fileutil.DigestFile(a.Path); {
-		case errors.Is(err, fs.ErrNotExist):
-			return a.Path + " is not there any more"
-		case err != nil:
-			return fileutil.Explain("read", a.Path, err).Error()
-		case digest != a.Digest:
-			return a.Path + " was changed since"
+		if name, how := tree.Changed(a.Path, a.Digest, a.Entry); how != "" {
+			return name + " " + how
 		}
 	}
 

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"aicplan/sink/base/fileutil"
+	"aicplan/sink/catalog"
 )
 
 // Meta is a collection_meta.yaml: what a folder of perf files rests on.
@@ -83,6 +86,45 @@ func ReadMeta(path string) (*Meta, error) {
 	}
 
 	return m, nil
+}
+
+// EntryDigest returns the digest of what the text of a sidecar states about one table and its runtime.
+func EntryDigest(data []byte, table string) (string, error) {
+	m, err := ParseMeta(data)
+	if err != nil {
+		return "", err
+	}
+
+	own := Meta{Runtime: m.Runtime, Tables: map[string]TableMeta{table: m.Tables[table]}}
+	if m.Provenance != m.Together() {
+		own.Provenance = m.Provenance // otherwise it follows from the tables, also from others
+	}
+	entry, err := encode(own)
+	return fileutil.Digest(entry), err
+}
+
+// Changed compares a file with the digest that its export recorded, and the entry of its table in the sidecar with
+// entry, unless that is "". It returns the path of the first that differs and what happened to it, or "".
+func Changed(path, digest, entry string) (changed, how string) {
+	now, err := fileutil.DigestFile(path)
+	if err == nil && now == digest && entry != "" {
+		table := catalog.Stem(path)
+		path, digest = filepath.Join(filepath.Dir(path), MetaFile), entry
+		var data []byte
+		if data, err = fileutil.ReadText(path); err == nil {
+			now, _ = EntryDigest(data, table) // a text without a digest is another one
+		}
+	}
+
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return path, "is not there any more"
+	case err != nil:
+		return path, fmt.Sprintf("cannot be read: %v", fileutil.Explain("read", path, err))
+	case now != digest:
+		return path, "was changed since"
+	}
+	return "", ""
 }
 
 // ParseMeta reads the text of a collection_meta.yaml of schema 1 or 2.

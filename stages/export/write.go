@@ -208,11 +208,10 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 		return w, nil, err
 	}
 
-	file := stage.Artifact{Path: t.path, Digest: digest, Rows: table.Len(rec)}
-	files = []stage.Artifact{file}
+	files = []stage.Artifact{{Path: t.path, Digest: digest, Rows: table.Len(rec)}}
 
 	if t.layout == tree.Families {
-		if err := c.sidecars(&batch, t, d, file, w.Kept); err != nil {
+		if err := c.sidecars(&batch, t, d, &files[0], w.Kept); err != nil {
 			return w, nil, fmt.Errorf("nothing was written: %w", err)
 		}
 	}
@@ -263,9 +262,9 @@ func digestOf(path string) string {
 	return digest
 }
 
-// sidecars stages the description of the tables in a folder of a database. The sources of
+// sidecars stages the description of the tables in a folder of a database, and sets the entry of file. The sources of
 // rows that a merge keeps stay.
-func (c *Config) sidecars(batch *fileutil.Batch, t target, d payload, file stage.Artifact, kept int) error {
+func (c *Config) sidecars(batch *fileutil.Batch, t target, d payload, file *stage.Artifact, kept int) error {
 	dir := filepath.Dir(t.path)
 	meta := filepath.Join(dir, tree.MetaFile)
 	info := d.sets[0].Info
@@ -295,7 +294,12 @@ func (c *Config) sidecars(batch *fileutil.Batch, t target, d payload, file stage
 	rt := tree.Runtime{Framework: t.place.Backend, Version: t.place.Version, Image: info.Image,
 		ImageDigest: info.ImageDigest}
 	err = restage(batch, meta, func(data []byte) ([]byte, error) {
-		return tree.NextMeta(data, meta, rt, tree.Update{Table: t.place.Table, Entry: entry, Schema: c.Sidecar, Kept: kept})
+		u := tree.Update{Table: t.place.Table, Entry: entry, Schema: c.Sidecar, Kept: kept}
+		text, err := tree.NextMeta(data, meta, rt, u)
+		if err == nil {
+			file.Entry, err = tree.EntryDigest(text, t.place.Table)
+		}
+		return text, err
 	})
 	if err != nil || len(c.Reuse) == 0 {
 		return err

@@ -3,9 +3,7 @@ package publish
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -146,9 +144,9 @@ func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]
 				)
 			}
 
-			if err := unchanged(a); err != nil {
-				return nil, fmt.Errorf("%s wrote %w; apply the plan again, so that the gates judge what is published",
-					r.Address, err)
+			if name, how := tree.Changed(a.Path, a.Digest, a.Entry); how != "" {
+				return nil, fmt.Errorf("%s wrote %s, which %s; apply the plan again, so that the gates judge what is published",
+					r.Address, name, how)
 			}
 
 			f := file{from: a.Path, to: c.place(rel)}
@@ -172,19 +170,6 @@ func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]
 
 	slices.SortFunc(out, func(a, b file) int { return cmp.Compare(a.to, b.to) })
 	return out, nil
-}
-
-// unchanged returns an error if a file is not as its export wrote it.
-func unchanged(a stage.Artifact) error {
-	switch digest, err := fileutil.DigestFile(a.Path); {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s, which is not there any more", a.Path)
-	case err != nil:
-		return fileutil.Explain("read", a.Path, err)
-	case digest != a.Digest:
-		return fmt.Errorf("%s, which was changed since", a.Path)
-	}
-	return nil
 }
 
 // sidecars lists what the layout "families" puts next to its tables.
