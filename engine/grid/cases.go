@@ -164,6 +164,9 @@ func columnKind(dict []cty.Value) (valueKind, string) {
 		}
 
 		if t == cty.Number && !isInt64(v) {
+			if digits := tooLong(v.AsBigFloat()); digits != "" {
+				return 0, "has " + digits + ", which neither a 64-bit integer nor a float keeps; write it as text"
+			}
 			ints = false
 		}
 	}

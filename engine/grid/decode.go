@@ -389,6 +389,10 @@ func (d *decoder) constants(spec *Spec, a *hcl.Attribute) {
 		case v.Type() == cty.Number && !finite(v):
 			d.errorf(rng, "Number out of range", "The constant %q is not a finite number.", name)
 			continue
+		case v.Type() == cty.Number && tooLong(v.AsBigFloat()) != "":
+			d.errorf(rng, "Number out of range",
+				"The constant %q is %s, which neither a 64-bit integer nor a float keeps; write it as text.", name, canonical(v))
+			continue
 		case !v.Type().IsPrimitiveType():
 			d.errorf(rng, "Wrong type", "The constant %q must be a number, string or bool, not %s.", name,
 				v.Type().FriendlyName())

@@ -50,8 +50,8 @@ func exactKey(v cty.Value) string {
 }
 
 // canonical returns the text of a primitive value in case IDs, samples and messages: null, true,
-// false, integers in decimal, other numbers as the shortest text of the nearest float64, strings
-// quoted as in JSON. Values that are equal in a table have the same text.
+// false, integers in decimal, other numbers as the shortest text of the nearest float64 (with all digits if no
+// column keeps them), strings quoted as in JSON. Values that are equal in a table have the same text.
 func canonical(v cty.Value) string {
 	switch {
 	case v.IsNull():
@@ -67,10 +67,31 @@ func canonical(v cty.Value) string {
 		if i, acc := f.Int64(); acc == big.Exact {
 			return strconv.FormatInt(i, 10)
 		}
+		if digits := tooLong(f); digits != "" {
+			return digits
+		}
 		x, _ := f.Float64()
 		return strconv.FormatFloat(x, 'g', -1, 64)
 	}
 	return display(v)
+}
+
+// tooLong returns the digits of an integer outside of int64 that differs from the nearest float64 and from its shortest
+// text, or "". Above precision, the digits of an integer are rounded already.
+func tooLong(f *big.Float) string {
+	x, acc := f.Float64()
+	if acc == big.Exact || !f.IsInt() || f.MantExp(nil) > precision {
+		return ""
+	}
+	if _, acc := f.Int64(); acc == big.Exact {
+		return ""
+	}
+
+	text := strconv.FormatFloat(x, 'g', -1, 64)
+	if short, _, err := big.ParseFloat(text, 10, precision, big.ToNearestEven); err == nil && short.Cmp(f) == 0 {
+		return ""
+	}
+	return f.Text('f', 0)
 }
 
 // display formats any value for messages.
