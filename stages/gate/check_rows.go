@@ -235,6 +235,17 @@ func (n native) read(rec arrow.Record, name string) func(int) (cty.Value, string
 		}
 	}
 
+	const exact = 1 << 53 // the largest integers of float64
+	ints, err := table.Int64s(rec, name)
+	if err == nil && slices.ContainsFunc(ints.Values, func(v int64) bool { return v > exact || v < -exact }) {
+		return func(i int) (cty.Value, string) {
+			if ints.Null(i) {
+				return cty.NullVal(cty.Number), name + " is null"
+			}
+			return cty.NumberIntVal(ints.Values[i]), ""
+		}
+	}
+
 	if nums, err := table.Float64s(rec, name); err == nil {
 		n.numbers[name] = nums.Values
 		return func(i int) (cty.Value, string) {
