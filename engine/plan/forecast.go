@@ -13,13 +13,6 @@ import (
 func (p *Plan) foresee() hcl.Diagnostics {
 	known := map[string]*stage.Forecast{}
 	p.forecasts = known
-	in := func(r *stage.Ref) *stage.Forecast {
-		if r == nil {
-			return nil
-		}
-		return known[r.Address]
-	}
-
 	var diags hcl.Diagnostics
 	for _, s := range p.Stages {
 		if s.Config == nil || s.Deferred {
@@ -35,12 +28,25 @@ func (p *Plan) foresee() hcl.Diagnostics {
 				return nil
 			}
 			var diags hcl.Diagnostics
-			known[s.Address()], diags = f.Forecast(s.Instance.Range, in)
+			known[s.Address()], diags = f.Forecast(s.Instance.Range, p.forecast)
 			return s.Instance.Locate(diags)
 		})...)
 	}
 
-	return append(diags, p.checkTargets(in)...)
+	for _, s := range p.Stages {
+		if s.Action != stage.ActionReuse {
+			s.Warnings = append(p.replaces(s), s.Warnings...)
+		}
+	}
+	return append(diags, p.checkTargets(p.forecast)...)
+}
+
+// forecast returns what is known about the table of a stage before it runs.
+func (p *Plan) forecast(r *stage.Ref) *stage.Forecast {
+	if r == nil {
+		return nil
+	}
+	return p.forecasts[r.Address]
 }
 
 // checkTargets returns an error for stages that would replace each other's table. Stages that merge tables are

@@ -209,7 +209,7 @@ func (p *Plan) writtenTwice(s *Stage, by map[string]writer) hcl.Diagnostics {
 		return nil
 	}
 
-	for _, f := range w.Files(false) {
+	for _, f := range w.Files(p.forecast, false) {
 		f = filepath.Clean(f)
 		real := realPath(filepath.Join(p.Options.OutDir, f))
 		other, taken := by[strings.ToLower(real)]

@@ -100,11 +100,11 @@ func (p *Plan) sampled(s *Stage) bool {
 // another state folder, has written.
 func (p *Plan) replaces(s *Stage) []string {
 	w, ok := s.Config.(stage.FileWriter)
-	if !ok || p.Options.OutDir == "" {
+	if !ok || p.Options.OutDir == "" || p.forecasts == nil {
 		return nil
 	}
 	var out []string
-	for _, f := range w.Files(p.sampled(s)) {
+	for _, f := range w.Files(p.forecast, p.sampled(s)) {
 		file := filepath.Join(p.Options.OutDir, f)
 		by := p.written()[file]
 		if by != nil && by.Plan == p.Name() {
@@ -148,7 +148,7 @@ func (p *Plan) Uses() (reads, writes []string) {
 
 		names := []string{s.Address()}
 		if w, ok := s.Config.(stage.FileWriter); ok {
-			for _, f := range w.Files(p.sampled(s)) {
+			for _, f := range w.Files(p.forecast, p.sampled(s)) {
 				names = append(names, realPath(filepath.Join(p.Options.OutDir, f)))
 			}
 		}

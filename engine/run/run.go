@@ -86,6 +86,7 @@ type runner struct {
 	data    map[string]*stage.Dataset
 	stored  map[arrow.Record]string // digests of tables that were stored
 	waiting map[string]int          // number of dependencies that have not ended
+	warned  map[string][]string     // warnings that were sent, by address
 	claims  map[string]string       // stages by the path of a file that they write; nil before the first claim
 }
 
@@ -110,6 +111,7 @@ func Apply(ctx context.Context, p *plan.Plan, opts Options) (*Applied, error) {
 		stored:  map[arrow.Record]string{},
 		waiting: map[string]int{},
 		kept:    map[string]stage.Stage{},
+		warned:  map[string][]string{},
 	}
 	for _, s := range p.Stages {
 		if s.Action == stage.ActionReuse {
@@ -118,6 +120,9 @@ func Apply(ctx context.Context, p *plan.Plan, opts Options) (*Applied, error) {
 	}
 
 	ev.runStart(p)
+	for _, s := range p.Stages {
+		r.warn(s) // before hours of measuring, not after them
+	}
 	r.loop(ctx)
 	res := &Applied{RunID: opts.Run.ID, Seconds: time.Since(started).Seconds()}
 	for _, s := range p.Stages {
@@ -279,9 +284,7 @@ func (r *runner) execute(ctx context.Context, s *plan.Stage) {
 		sr.Status, sr.Message, sr.Guarded, sr.Reused = stage.StatusOK, s.Reason, true, true
 		return
 	}
-	for _, w := range s.Warnings {
-		r.ev.Message(s.Address(), "warn", w)
-	}
+	r.warn(s)
 
 	switch s.Action {
 	case stage.ActionNeeds:
@@ -290,6 +293,18 @@ func (r *runner) execute(ctx context.Context, s *plan.Stage) {
 		r.reuse(s, sr)
 	default:
 		r.runStage(ctx, s, sr)
+	}
+}
+
+// warn sends the warnings of a stage that have not been sent yet.
+func (r *runner) warn(s *plan.Stage) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range s.Warnings {
+		if !slices.Contains(r.warned[s.Address()], w) {
+			r.warned[s.Address()] = append(r.warned[s.Address()], w)
+			r.ev.Message(s.Address(), "warn", w)
+		}
 	}
 }
 

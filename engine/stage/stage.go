@@ -97,9 +97,9 @@ type DeviceUser interface {
 
 // FileWriter is implemented by stages whose config determines which files they write.
 type FileWriter interface {
-	// Files returns the files that the stage replaces, relative to the output folder. sample is set if its rows are
-	// a sample of --limit or --smoke.
-	Files(sample bool) []string
+	// Files returns the files that the stage replaces, relative to the output folder, as far as their names are
+	// known. sample is set if its rows are a sample of --limit or --smoke.
+	Files(in Forecasts, sample bool) []string
 	// Target returns a name for the table that the stage writes, or "" if it is unknown or there is none. shared
 	// is set if other stages may write to the same table.
 	Target(Forecasts) (name string, shared bool)

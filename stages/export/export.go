@@ -90,7 +90,10 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		return nil, fmt.Errorf("nothing was written: %w", err)
 	}
 
-	t, err := c.target(rc.OutDir, tree.PlaceOf(place), partial != "")
+	t, err := c.target(tree.PlaceOf(place), partial != "")
+	if err == nil {
+		t.path, err = fileutil.Place(rc.OutDir, t.name)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -193,8 +196,8 @@ func (c *Config) destination(info stage.Info) (shape, tree.Place, error) {
 	return sh, place, err
 }
 
-// target names the file and keeps it inside the output folder.
-func (c *Config) target(outDir string, place tree.Place, partial bool) (target, error) {
+// target names the file.
+func (c *Config) target(place tree.Place, partial bool) (target, error) {
 	t := target{layout: c.Layout, place: place, format: c.Format}
 	if t.format == "" {
 		t.format = CSV
@@ -226,8 +229,7 @@ func (c *Config) target(outDir string, place tree.Place, partial bool) (target, 
 	}
 
 	t.name = path.Join(c.Dir, dir, file)
-	t.path, err = fileutil.Place(outDir, t.name)
-	return t, err
+	return t, nil
 }
 
 // within returns the path of a file below the folder of the block.

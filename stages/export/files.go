@@ -11,18 +11,25 @@ import (
 
 var _ stage.FileWriter = (*Config)(nil)
 
-// Files implements stage.FileWriter: the file of the flat layout, if it has a name and is
-// not merged with an existing file.
-func (c *Config) Files(sample bool) []string {
-	if c.Layout != tree.Flat || c.File == "" || c.merges() || sample && !c.AllowPartial {
+// Files implements stage.FileWriter: the file of the table, if it is not merged with an existing file.
+func (c *Config) Files(in stage.Forecasts, sample bool) []string {
+	if c.attached() || c.merges() || sample && !c.AllowPartial {
 		return nil
 	}
 
-	file := c.File
-	if sample {
-		file = partialName(file)
+	var info stage.Info
+	if f := c.first(in); f != nil {
+		info = f.Info
 	}
-	return []string{filepath.Join(c.Dir, file)}
+	_, place, err := c.destination(info)
+	if err != nil {
+		return nil
+	}
+	t, err := c.target(tree.PlaceOf(place), sample)
+	if err != nil {
+		return nil // a part of its name is not known yet
+	}
+	return []string{filepath.FromSlash(t.name)}
 }
 
 // partialName returns the name of a file for data that lacks cases.

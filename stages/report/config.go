@@ -62,7 +62,7 @@ type Config struct {
 }
 
 // Files implements stage.FileWriter.
-func (c *Config) Files(bool) []string {
+func (c *Config) Files(stage.Forecasts, bool) []string {
 	var out []string
 	for _, f := range c.Format {
 		if ext := extensions[f]; ext != "" && !slices.Contains(out, c.File+ext) {
