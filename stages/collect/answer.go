@@ -31,8 +31,8 @@ func (j *job) judge(units []int, answered []worker.Row) (answer, *worker.Failure
 	}
 
 	task := int(j.units[units[0]].task)
-	check := &rows.Check{Schema: j.schema, Param: paramsOf(j.cases, task), Sweep: j.cases.SweepColumns(),
-		Demands: j.demands}
+	check := &rows.Check{Schema: j.schema, Table: j.table, Param: paramsOf(j.cases, task),
+		Sweep: j.cases.SweepColumns(), Demands: j.demands}
 	sweep := check.Sweep
 	points := j.points(units)
 	if most := mostRows + 100*len(units); len(answered) > most {

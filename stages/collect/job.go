@@ -10,6 +10,7 @@ import (
 
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
 	"aicplan/stages/collect/policy"
 	"aicplan/stages/collect/rows"
 )
@@ -23,6 +24,7 @@ type job struct {
 	ids    func() []string
 	sweeps map[string]*sweep // by the digest of the points
 	schema rows.Schema
+	table  *catalog.Table // perf table of the rows, or nil
 	// demands are columns that every row must have for a downstream stage.
 	demands []string
 	columns map[string]bool // of all rows that were judged
@@ -82,6 +84,7 @@ func (c *Config) newJob(m *Measurement, opts stage.Options) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
+	j.table, _ = c.tables.Lookup(c.perfTable(m.info.Perf))
 	j.leaveOut(opts)
 	return j, nil
 }

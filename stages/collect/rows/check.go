@@ -9,9 +9,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
+	"aicplan/sink/catalog"
 )
 
 // Stages lists the columns that a collect fills in. Values from workers are ignored.
@@ -27,6 +30,8 @@ const (
 // Check checks the rows of one case.
 type Check struct {
 	Schema Schema
+	// Table is the perf table of the rows, or nil.
+	Table *catalog.Table
 	// Param returns a parameter of the case, with JSON types. Nil means that the case has none.
 	Param func(name string) (any, bool)
 	// Sweep lists the columns in which the points of the case differ.
@@ -40,6 +45,20 @@ func (c *Check) param(name string) (any, bool) {
 		return nil, false
 	}
 	return c.Param(name)
+}
+
+// number returns text of a column that has numbers in the perf table as a number. wanted is false for other columns.
+func (c *Check) number(name, text string) (n json.Number, wanted bool) {
+	if c.Table == nil || text == "" || nonFinite(text) {
+		return "", false
+	}
+	if col, ok := c.Table.Column(name); !ok || col.Type.ID() != arrow.INT64 && col.Type.ID() != arrow.FLOAT64 {
+		return "", false
+	}
+	if _, err := strconv.ParseFloat(text, 64); err == nil && json.Valid([]byte(text)) {
+		n = json.Number(text)
+	}
+	return n, true
 }
 
 // Row returns the first error in row i of the worker's answer, or nil.
@@ -120,8 +139,17 @@ func (c *Check) Contradicts(row worker.Row) bool {
 	return false
 }
 
-// Reduce removes from a row what is not stored: unknown values, parameters, and columns that the stage fills in.
+// Reduce removes from a row what is not stored: unknown values, parameters, and columns that the stage fills in. Numbers
+// that are text become numbers.
 func (c *Check) Reduce(row worker.Row) {
+	for name, v := range row {
+		if text, ok := v.(string); ok {
+			if n, wanted := c.number(name, text); wanted {
+				row[name] = n
+			}
+		}
+	}
+
 	maps.DeleteFunc(row, func(name string, v any) bool {
 		s, _ := v.(string)
 		_, param := c.param(name)
@@ -151,6 +179,11 @@ func (c *Check) misfit(name string, v any, i int) *worker.Failure {
 	}
 	if want, ok := c.param(name); ok && !Same(v, want) {
 		return Bug("row %d has %s = %v and the case has %v", i, name, v, want)
+	}
+	if text, ok := v.(string); ok {
+		if n, wanted := c.number(name, text); wanted && n == "" {
+			return Bug("row %d: %s is %q, and the column of %s has numbers", i, name, text, c.Table.Name)
+		}
 	}
 
 	return nil

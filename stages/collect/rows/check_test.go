@@ -85,6 +85,29 @@ func TestReduceKeepsMetrics(t *testing.T) {
 	}
 }
 
+// TestNumberColumnsOfTheTable checks text in the columns of a perf table.
+func TestNumberColumnsOfTheTable(t *testing.T) {
+	t.Parallel()
+	perf, _ := catalog.Lookup("gemm_perf")
+	check := Check{Table: perf}
+	for text, want := range map[string]any{"16": json.Number("16"), "1.5": json.Number("1.5"), "": "", "NaN": nil} {
+		row := worker.Row{"m": text, "gemm_dtype": "16", "other": "16"}
+		if f := check.Row(row, 0); f != nil {
+			t.Errorf("%q: %v", text, f)
+		}
+		check.Reduce(row)
+		if row["m"] != want || row["gemm_dtype"] != "16" || row["other"] != "16" {
+			t.Errorf("%q: %v", text, row)
+		}
+	}
+	for _, text := range []string{"x", "007", "1e999", "0x10", " 1"} {
+		if f := check.Row(worker.Row{"m": text}, 2); f == nil ||
+			!strings.HasPrefix(f.Message, `row 2: m is "`) || !strings.HasSuffix(f.Message, "gemm_perf has numbers") {
+			t.Errorf("%q: %v", text, f)
+		}
+	}
+}
+
 func TestSameComparesNumbersByValue(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
