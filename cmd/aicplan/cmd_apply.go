@@ -127,7 +127,7 @@ func (c *applyCmd) Run(a *app) error {
 		fmt.Fprintf(a.stdout, "Apply: no stage can run behind a failed preflight; nothing was created; exit code %d.\n",
 			run.ExitPreflight)
 		a.code = run.ExitPreflight
-		return c.gateFiles.write(a, &run.Applied{Stages: guards}, false)
+		return c.gateFiles.write(a, p, &run.Applied{Stages: guards}, false)
 	}
 
 	if err := writable(p, opts.OutDir); err != nil {
@@ -292,7 +292,7 @@ func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, lock *checkp
 		return res, err
 	}
 
-	if err := c.gateFiles.write(a, res, c.JSON); err != nil {
+	if err := c.gateFiles.write(a, p, res, c.JSON); err != nil {
 		return res, err
 	}
 

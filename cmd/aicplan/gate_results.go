@@ -6,7 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
+	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
@@ -58,10 +60,17 @@ func (g gateFiles) check() error {
 	return nil
 }
 
-// write writes the files. In a GitHub Actions job it also writes annotations and a step summary, unless
+// write writes the files, for a run of p. In a GitHub Actions job it also writes annotations and a step summary, unless
 // events is true because stdout contains events.
-func (g gateFiles) write(a *app, r *run.Applied, events bool) error {
+func (g gateFiles) write(a *app, p *plan.Plan, r *run.Applied, events bool) error {
 	groups := gateGroups(r)
+	for _, group := range groups {
+		for i := range group.Checks {
+			fix := &group.Checks[i].Fix
+			*fix = a.here(strings.ReplaceAll(*fix, applyPlan, a.applyCommand(p)))
+		}
+	}
+
 	for _, f := range g.files() {
 		if err := writeGroups(f.path, groups, f.write); err != nil {
 			return fmt.Errorf("results of gates: %w", err)

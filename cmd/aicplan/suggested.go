@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"aicplan/engine/config"
+	"aicplan/engine/plan"
 	"aicplan/sink/base/textutil"
 )
 
@@ -34,6 +35,14 @@ func (a *app) planCommand(in config.Inputs, outDir string, words ...string) stri
 		text += " --var " + textutil.ShellWord(kv)
 	}
 	return text
+}
+
+// applyPlan stands for applyCommand in texts of the stages, which do not know the plan.
+const applyPlan = "aicplan apply PLAN"
+
+// applyCommand returns the command that applies a plan again.
+func (a *app) applyCommand(p *plan.Plan) string {
+	return a.planCommand(p.Config.Inputs(), p.Options.OutDir, "apply", typed(p.Config.Path))
 }
 
 // stateCommand matches the commands in texts of the engine and the stages, which do not know the flags.

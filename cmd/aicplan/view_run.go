@@ -71,7 +71,7 @@ func newLineView(a *app) *lineView {
 // RunStart implements run.View.
 func (v *lineView) RunStart(p *plan.Plan, runID string) {
 	v.p = p
-	v.apply = v.app.planCommand(p.Config.Inputs(), p.Options.OutDir, "apply", typed(p.Config.Path))
+	v.apply = v.app.applyCommand(p)
 	v.app.printf("%s\n", plan.Summarize(p).Line())
 	v.app.printf("Run %s\n", runID)
 }
@@ -164,7 +164,7 @@ func (v *lineView) Message(address, level, text string) {
 
 	switch level {
 	case "warn", "error":
-		v.app.printf("%s: %s: %s\n", address, level, quoted(text))
+		v.app.printf("%s: %s: %s\n", address, level, v.app.here(quoted(text)))
 	case stage.MessageShow:
 		v.app.printf("%s\n", v.app.here(text))
 	case stage.MessageStatus:
@@ -182,7 +182,7 @@ func (v *lineView) StageEnd(r *run.StageResult) {
 		return
 	}
 
-	checks := strings.ReplaceAll(failedChecks(r), "aicplan apply PLAN", v.apply)
+	checks := strings.ReplaceAll(failedChecks(r), applyPlan, v.apply)
 	if r.Is.Class == stage.Source && r.Status == stage.StatusOK && checks == "" || r.Status == stage.StatusSkipped {
 		return
 	}
