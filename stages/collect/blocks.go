@@ -109,11 +109,11 @@ type RetryBlock struct {
 
 // DeadlineBlock configures the deadline of a case.
 type DeadlineBlock struct {
-	// Floor is the shortest deadline, as a duration. The default is "2m".
+	// Floor is the shortest deadline once five cases are measured, as a duration. The default is "2m".
 	Floor *string `hcl:"floor,optional"`
 	// Factor times the longest case of the op so far is the deadline. The default is 10.
 	Factor *float64 `hcl:"factor,optional"`
-	// First is the deadline until five cases are measured. The default is "30m", "5m" on a cpu runtime.
+	// First is the deadline until five cases are measured. The default is "30m", "5m" on a cpu runtime, and at least floor.
 	First *string `hcl:"first,optional"`
 }
 
@@ -176,7 +176,9 @@ func (c *Config) settle(bad func(summary, format string, args ...any)) {
 	if !(l.Factor >= 1) {
 		bad("Wrong deadline block", "factor is %v; it must be at least 1.", l.Factor)
 	}
-	l.First = max(l.First, l.Floor)
+	if c.Deadline == nil || c.Deadline.First == nil {
+		l.First = max(l.First, l.Floor)
+	}
 	c.limits = l
 
 	for _, b := range c.Rules {

@@ -3,6 +3,7 @@ package collect
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -40,6 +41,20 @@ func TestConfigProblems(t *testing.T) {
 		}
 		if _, diags = c.Plan(t.Context(), b.planContext()); !diags.HasErrors() || !strings.Contains(diags.Error(), want) {
 			t.Errorf("%s gave %v, want %q", src, diags, want)
+		}
+	}
+}
+
+// TestFirstDeadline checks that a first deadline below the floor applies, and that its default is at least the floor.
+func TestFirstDeadline(t *testing.T) {
+	b := newBench(t, plain)
+	for src, want := range map[string]time.Duration{
+		`deadline { first = "5s" }`: 5 * time.Second,
+		`deadline { floor = "2h" }`: 2 * time.Hour,
+	} {
+		c, diags := b.config(src)
+		if diags.HasErrors() || time.Duration(c.limits.First) != want {
+			t.Errorf("%s: the first deadline is %v, want %v; %v", src, time.Duration(c.limits.First), want, diags)
 		}
 	}
 }

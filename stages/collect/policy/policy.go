@@ -18,8 +18,8 @@ type Limits struct {
 	TripAfter int `json:"after"`
 	// Transient, OOM, Timeout and Crash are numbers of retries by cause.
 	Transient, OOM, Timeout, Crash int
-	// Floor is the shortest deadline. First is the deadline until some cases are measured. Later, a deadline is
-	// Factor times the longest case.
+	// First is the deadline until some cases are measured. Later, a deadline is Factor times the longest case, and at
+	// least Floor.
 	Floor, First worker.Duration
 	Factor       float64
 }
