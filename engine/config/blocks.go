@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -76,7 +77,7 @@ func (s *scope) decodeRuntime(d *blockDecl, ctx *hcl.EvalContext) (cty.Value, hc
 	kind := s.l.runtimes[rt.Kind]
 	if kind == nil {
 		return cty.DynamicVal, append(diags, errorAt(d.body.Attributes["kind"].Expr.Range(), "Unknown runtime kind",
-			"%q is no kind of runtime.%s", rt.Kind, didYouMean(rt.Kind, namesOf(s.l.runtimes)))...)
+			"%q is no kind of runtime. Known: %s.", rt.Kind, strings.Join(slices.Sorted(maps.Keys(s.l.runtimes)), ", "))...)
 	}
 
 	for _, name := range given {
