@@ -100,6 +100,9 @@ func (k *keeper) failed(c worker.Case, class string, f *worker.Failure) {
 
 	line := firstLine(f.Message)
 	key := class + "\x00" + f.Exception + "\x00" + digits.ReplaceAllString(line, "#")
+	if f.Exception == "KeyError" {
+		line = "KeyError: " + line // its message is only the key
+	}
 	if k.similar[key]++; k.similar[key] <= maxShown {
 		k.message("warn", class+": "+line+" "+string(c.Params))
 	}
