@@ -83,7 +83,8 @@ func hinted(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.Diagnostic {
 	return &out
 }
 
-var unexpectedName = regexp.MustCompile(`^(An argument named|Blocks of type) "([^"]+)" (is|are) not expected here\.( Did you mean "[^"]+"\?)?$`)
+var unexpectedName = regexp.MustCompile(
+	`^(An argument named|Blocks of type) "([^"]+)" (is|are) not expected here\.( Did you mean "[^"]+"\?)?$`)
 
 // suggestNearest replaces HCL's suggestions for unknown names in body, which are the first name that differs by at most
 // two letters. block is the key of body in words.

@@ -391,7 +391,8 @@ func (d *decoder) constants(spec *Spec, a *hcl.Attribute) {
 			continue
 		case v.Type() == cty.Number && tooLong(v.AsBigFloat()) != "":
 			d.errorf(rng, "Number out of range",
-				"The constant %q is %s, which neither a 64-bit integer nor a float keeps; write it as text.", name, canonical(v))
+				"The constant %q is %s, which neither a 64-bit integer nor a float keeps; write it as text.",
+				name, canonical(v))
 			continue
 		case !v.Type().IsPrimitiveType():
 			d.errorf(rng, "Wrong type", "The constant %q must be a number, string or bool, not %s.", name,

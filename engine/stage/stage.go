@@ -264,7 +264,7 @@ type Artifact struct {
 	Path   string `json:"path"`
 	Digest string `json:"digest"` // "sha256:<hex>" of the bytes
 	Rows   int    `json:"rows,omitempty"`
-	Entry  string `json:"entry,omitempty"` // digest of what collection_meta.yaml states about the table, if it has an entry
+	Entry  string `json:"entry,omitempty"` // digest of the table's entry in collection_meta.yaml, if there is one
 }
 
 // CheckContext is given to Check.

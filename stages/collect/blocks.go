@@ -113,7 +113,8 @@ type DeadlineBlock struct {
 	Floor *string `hcl:"floor,optional"`
 	// Factor times the longest case of the op so far is the deadline. The default is 10.
 	Factor *float64 `hcl:"factor,optional"`
-	// First is the deadline until five cases are measured. The default is "30m", "5m" on a cpu runtime, and at least floor.
+	// First is the deadline until five cases are measured. The default is "30m", "5m" on a cpu runtime, and at least
+	// floor.
 	First *string `hcl:"first,optional"`
 }
 

@@ -139,8 +139,8 @@ func (c *Check) Contradicts(row worker.Row) bool {
 	return false
 }
 
-// Reduce removes from a row what is not stored: unknown values, parameters, and columns that the stage fills in. Numbers
-// that are text become numbers.
+// Reduce removes from a row what is not stored: unknown values, parameters, and columns that the stage fills in. Text
+// in columns of numbers becomes a number.
 func (c *Check) Reduce(row worker.Row) {
 	for name, v := range row {
 		if text, ok := v.(string); ok {
