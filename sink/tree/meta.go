@@ -120,7 +120,7 @@ func Changed(path, digest, entry string) (changed, how string) {
 	case errors.Is(err, fs.ErrNotExist):
 		return path, "is not there any more"
 	case err != nil:
-		return path, fmt.Sprintf("cannot be read: %v", fileutil.Explain("read", path, err))
+		return path, "cannot be read: " + strings.TrimPrefix(fileutil.Explain("read", path, err).Error(), "cannot read "+path+": ")
 	case now != digest:
 		return path, "was changed since"
 	}
