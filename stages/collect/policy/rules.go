@@ -73,7 +73,7 @@ var builtin = sync.OnceValue(func() []Rule {
 			`not supported|unsupported|no kernel image|not implemented for|`+
 				`requires (compute capability|sm_?\d|device with capability)|`+
 				`CUBLAS_STATUS_NOT_SUPPORTED|CUDNN_STATUS_NOT_SUPPORTED|no available kernel|`+
-				`no (valid|suitable) (kernel|tactic|config|engine|algorithm)|\bbe (divisible|a multiple)|`+
+				`no (valid|suitable) (kernel|tactic|config|engine|algorithm)|\b(be|not) (divisible|a multiple)|`+
 				`requires (a )?\d+-aligned`),
 		builtinRule(worker.ClassFrameworkBug, `AcceleratorError|DSLCudaRuntimeError`, ""),
 		builtinRule(worker.ClassFrameworkBug, "",

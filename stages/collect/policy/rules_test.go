@@ -29,6 +29,7 @@ func TestClassifyRefusedShapes(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"hidden_size must be divisible by 64",
+		"The output_size of gate's weight = 192 is not divisible by weight quantization block_n = 128.",
 		"num_heads 32 should be divisible by tp_size 3",
 		"TRT-LLM fused MoE requires the TP-sharded intermediate size to be a multiple of 256/weight_bits = 32 for fp8",
 		"fp8_block MoE requires 128-aligned hidden_size and TP-sharded intermediate size",
