@@ -24,7 +24,7 @@ func (t *Table) Residuals() (out []float64, axes []int, err error) {
 	for _, axis := range names {
 		err := t.series(axis, func(rows []member) {
 			for i := 1; i+1 < len(rows); i++ {
-				row, r := rows[i].row, t.residual(apart(rows, i, -1), rows[i], apart(rows, i, 1))
+				row, r := rows[i].row, t.residual(neighbour(rows, i, -1), rows[i], neighbour(rows, i, 1))
 				axes[row]++
 				switch old := out[row]; {
 				case math.IsNaN(old):
@@ -44,14 +44,14 @@ func (t *Table) Residuals() (out []float64, axes []int, err error) {
 	return out, axes, nil
 }
 
-// besides is below which ratio of two values of an axis their rows may be the two sides of a step: grids have 512
-// and 513 tokens, because kernels work on tiles.
-const besides = 1.02
+// minRatio is the least ratio between the value of a row on an axis and that of its neighbour. Kernels work on tiles,
+// so grids have 512 and 513 tokens, between which the time jumps.
+const minRatio = 1.02
 
-// apart returns the neighbour of row i on one side that is not on the other side of a step; without one the next.
-func apart(rows []member, i, side int) member {
+// neighbour returns the nearest row on one side (-1 or 1) of row i that is at least minRatio away, or else the next row.
+func neighbour(rows []member, i, side int) member {
 	for j := i + side; j >= 0 && j < len(rows); j += side {
-		if rows[j].at > rows[i].at*besides || rows[j].at*besides < rows[i].at {
+		if rows[j].at > rows[i].at*minRatio || rows[j].at*minRatio < rows[i].at {
 			return rows[j]
 		}
 	}

@@ -103,8 +103,8 @@ def main():
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the engine decides what an interrupt ends
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):
-            stream.reconfigure(errors="backslashreplace", line_buffering=True)  # the log of a killed worker is whole
-    os.environ["PYTHONUNBUFFERED"] = "1"  # also if a collector's child printed it
+            stream.reconfigure(errors="backslashreplace")
+    os.environ["PYTHONUNBUFFERED"] = "1"  # for children of collectors: the log of a killed worker has what they printed
     try:
         code = serve(channel)
     except BrokenPipeError:
