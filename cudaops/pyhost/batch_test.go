@@ -334,6 +334,22 @@ def late(us, bench):
         torch.kernel(us * 1e-6)
     return dict(bench(fn), kernel_source="tuned to %d us" % tuned[0])
 `,
+	"chosen": `
+codes = {}
+
+def chosen(us, bench):
+    """Leaves the choice to torch: code for its own shape, then code for any shape, tuned to the second one."""
+    from torch._dynamo import config
+    import torch
+    def fn():
+        general = config.automatic_dynamic_shapes and codes
+        if us not in codes and len(codes) < config.recompile_limit:
+            codes[us] = codes.get("any", us) if general else us
+            if general:
+                codes["any"] = codes[us]
+        torch.kernel(us * 1e-6)
+    return dict(bench(fn), kernel_source="tuned to %s us" % codes.get(us))
+`,
 	"imports": `
 from torch._dynamo.callback import callback_handler
 callback_handler.run_start_callbacks(None)
@@ -386,6 +402,26 @@ func TestCodeIsCompiledInTheCallOfAnotherCase(t *testing.T) {
 	_, answers = b.ends(1)
 	if a := answers[1]; a.Failure != nil || a.Rows[0]["kernel_source"] != "tuned to 20 us" {
 		t.Errorf("late: %+v", a)
+	}
+}
+
+// TestCodeIsCompiledForEachShape: a row is the same whatever its worker has measured before.
+func TestCodeIsCompiledForEachShape(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "chosen.py")
+	if err := os.WriteFile(path, []byte(lateOps["chosen"]), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b := fakeWorker(t, m{}, `{}`, pyhost.Settings{Package: "torch"}, m{"chosen": m{"file": path}})
+	const cases = 12 // more than torch compiles for one function by default
+	for us := 1; us <= cases; us++ {
+		b.submit("chosen", m{"us": 10 * us}, nil)
+	}
+	_, answers := b.ends(cases)
+	for us := 1; us <= cases; us++ {
+		want := fmt.Sprintf("tuned to %d us", 10*us)
+		if a := answers[int64(us)]; a.Failure != nil || a.Rows[0]["kernel_source"] != want {
+			t.Errorf("%s: %+v", want, a)
+		}
 	}
 }
 

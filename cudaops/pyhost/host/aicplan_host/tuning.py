@@ -1,11 +1,14 @@
 """Code that torch compiles for any shape is tuned to the first shape that it meets. Every worker meets
-the same one first: that of the example of a kind of cases."""
+the same one first: that of the example of a kind of cases. Functions that leave the choice to torch are
+compiled for each shape."""
 
 import gc
 import os
 import sys
 
 from .errors import Stopped
+
+_NO_LIMIT = 1 << 20
 
 
 class Tuning:
@@ -66,10 +69,14 @@ class Tuning:
         return self._run(op, case, False)[0]
 
     def _listen(self):
-        callback = sys.modules.get("torch._dynamo.callback")
+        callback, config = sys.modules.get("torch._dynamo.callback"), sys.modules.get("torch._dynamo.config")
         if self._handler is None and callback is not None:
             self._handler = callback.callback_handler
             self._handler.register_start_callback(self._compiles)
+        # Otherwise the second shape that a worker meets tunes the code of all others. Settings belong to a thread.
+        if config is not None and config.automatic_dynamic_shapes:
+            config.automatic_dynamic_shapes = False
+            config.recompile_limit = config.accumulated_recompile_limit = _NO_LIMIT  # beyond, torch does not compile
 
     def _run(self, op, case, stops):
         """The rows, and whether the run was stopped because torch began to compile."""

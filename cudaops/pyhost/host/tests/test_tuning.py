@@ -65,6 +65,22 @@ class TuningTest(unittest.TestCase):
         hints = [int(s) if isinstance(s, int) else s.node.hint for shape in seen for s in shape]
         self.assertEqual(hints[0], 64)
 
+    def test_each_shape_has_its_code_if_torch_chooses(self):
+        bench = types.SimpleNamespace(stopped=None, offers=types.SimpleNamespace(here=True, seq=1))
+        tuning = Tuning(bench, print, lambda case, example: None, lambda err: False)
+        seen = []
+
+        def backend(graph, inputs):
+            seen.append(inputs[0].shape[0])
+            return graph.forward
+
+        compiled = torch.compile(lambda x: x * 3, backend=backend)
+        op = types.SimpleNamespace(run=lambda case: compiled(torch.ones(case["params"]["m"], 3)).shape[0])
+        sizes = [7, *range(9, 40)]
+        self.assertEqual([tuning.run(op, {"id": str(m), "seq": 1, "params": {"m": m}}) for m in sizes], sizes)
+        self.assertEqual(seen, sizes, "compiled for another shape, or not at all")
+        self.assertTrue(all(isinstance(m, int) for m in seen), "compiled for any shape")
+
 
 if __name__ == "__main__":
     unittest.main()
