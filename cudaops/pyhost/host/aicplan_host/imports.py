@@ -3,7 +3,8 @@
 The engine puts the digests of this code into the key of rows, and refuses rows of
 other code. The files of an op are found by the syntax trees of its files: Python's
 own parser finds the imports, and sys.modules or Python's own search their files. Modules that are imported in other ways count from the moment
-at which they are loaded. Installed distributions count by their versions."""
+at which they are loaded, if they lie in the plan's folders or where Python searches: Triton loads what it generates
+from its cache. Installed distributions count by their versions."""
 
 import ast
 import ctypes
@@ -72,9 +73,9 @@ class Imports:
         return {"files": files, "packages": _versions(dists)}
 
     def _loaded(self, names):
-        """Loaded modules with files that belong to no distribution."""
+        """Loaded modules with files of the plan, or on Python's path in no distribution."""
         pairs = [(name, _path(name)) for name in names]
-        return [(name, path) for name, path in pairs if path and not _standard(path) and not _distribution(name, path)]
+        return [(name, path) for name, path in pairs if path and not _standard(path) and (owned(path) or _stray(name, path))]
 
     def changed(self):
         """The path of a loaded file that is another one by now, or None."""
@@ -190,8 +191,20 @@ def _spec(name):
 _DISTRIBUTIONS = {}  # names of installed distributions by a top-level module
 
 
+def _stray(name, path):
+    """Whether a module on Python's path belongs to no distribution."""
+    return bool(_below_path(path)) and not _distribution(name, path)
+
+
+def _below_path(path):
+    """A file's path below each folder of Python's path that has it."""
+    folders = [folder.rstrip(os.sep) + os.sep for folder in sys.path if folder]
+    return [path[len(folder) :] for folder in folders if path.startswith(folder)]
+
+
 def _distribution(name, path):
-    """The installed distribution that a module belongs to, or None."""
+    """The installed distribution that a module belongs to, or None. Its file decides: distributions have modules
+    under other names (setuptools has distutils and a folder of vendored packages)."""
     if not name or owned(path):
         return None
     if not _DISTRIBUTIONS:
@@ -201,7 +214,8 @@ def _distribution(name, path):
         for dist in metadata.distributions():
             for top in _tops(dist):
                 _DISTRIBUTIONS.setdefault(top, dist.metadata["Name"])
-    return _DISTRIBUTIONS.get(name.partition(".")[0])
+    tops = [below.partition(os.sep)[0].partition(".")[0] for below in _below_path(path)]
+    return next((_DISTRIBUTIONS[top] for top in [*tops, name.partition(".")[0]] if _DISTRIBUTIONS.get(top)), None)
 
 
 def _tops(dist):
