@@ -46,7 +46,7 @@ _FATAL = re.compile(
     r"|uncorrectable ECC|launch timed out|CUDA\w{0,40}[ _](?s:.{0,200})context is destroyed|CUBLAS_STATUS_(EXECUTION_FAILED|INTERNAL_ERROR)",
     re.IGNORECASE,
 )
-_MEMORY = re.compile(r"out of memory|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY", re.IGNORECASE)
+_MEMORY = re.compile(r"out of memory|not enough memory|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY", re.IGNORECASE)
 
 
 @dataclasses.dataclass

@@ -1,4 +1,4 @@
-"""Which errors cost a worker its process."""
+"""Which errors cost a worker its process, and which are for lack of memory."""
 
 import unittest
 
@@ -17,6 +17,14 @@ class FatalTest(unittest.TestCase):
             "m=3 is illegal": False,
         }.items():
             self.assertEqual(bool(host._FATAL.search(text)), fatal, text)
+
+    def test_memory(self):
+        for text, lacks in {
+            "CUDA out of memory. Tried to allocate 20.00 GiB": True,
+            "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.": True,
+            "the memory of the row is not enough": False,
+        }.items():
+            self.assertEqual(bool(host._MEMORY.search(text)), lacks, text)
 
 
 if __name__ == "__main__":
