@@ -103,7 +103,7 @@ func (c *Config) runAttached(ctx context.Context, rc *stage.RunContext, sets []*
 
 	err := layout(sets)
 	if err == nil {
-		err = locked(ctx, rc, a.folder, func() error { return a.batch.Commit() })
+		err = locked(ctx, rc, a.folder, a.batch.Commit)
 	}
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/tidwall/gjson"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
@@ -228,18 +229,18 @@ type cellFacts struct {
 	Command  []string          `json:"command"`
 	NCCL     string            `json:"nccl_version"`
 	GPUs     []cellGPU         `json:"gpus"`
-	NVLinks  *int              `json:"nvlinks"`
-	NVSwitch *bool             `json:"nvswitch"`
+	NVLinks  int               `json:"nvlinks"`
+	NVSwitch bool              `json:"nvswitch"`
 	Version  string            `json:"framework_version"`
 	Env      map[string]string `json:"env"`
 	Model    string            `json:"model"`
 	Traces   []string          `json:"traces"`
-	Config   *modelConfig      `json:"model_config"`
+	Config   json.RawMessage   `json:"model_config"`
 }
 
 type cellGPU struct {
 	Name   string `json:"name"`
-	Memory *int64 `json:"memory_bytes"`
+	Memory int64  `json:"memory_bytes"`
 }
 
 // deref returns what p points to, or nil.
@@ -268,16 +269,14 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 
 	set(configured, "workload.model.model_family", f.Model)
 
-	if m := f.Config; m != nil {
-		set(configured, "workload.model.precision", precisionWord(m.DType))
-
-		set(configured, "workload.model.moe", deref(m.mixes()))
-
-		for at, v := range map[string]*int{"num_layers": m.Layers, "num_heads": m.Heads, "num_kv_heads": m.KVHeads,
-			"head_dim": m.headDim(), "num_params": m.params(), "num_params_active": m.params(),
-			"num_params_embedding": m.embedding()} {
-			set(configured, "workload.model.model_arch."+at, deref(v))
-		}
+	m := modelConfig{gjson.ParseBytes(f.Config)}
+	set(configured, "workload.model.precision", precisionWord(m.dtype()))
+	set(configured, "workload.model.moe", deref(m.mixes()))
+	for at, v := range map[string]*int{"num_layers": m.count("num_hidden_layers"),
+		"num_heads": m.count("num_attention_heads"), "num_kv_heads": m.count("num_key_value_heads"),
+		"head_dim": m.headDim(), "num_params": m.params(), "num_params_active": m.params(),
+		"num_params_embedding": m.embedding()} {
+		set(configured, "workload.model.model_arch."+at, deref(v))
 	}
 
 	set(configured, "workload.model.precision", precisionWord(text(row["precision"])))
@@ -290,8 +289,8 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 	if len(f.GPUs) > 0 {
 		set(measured, "workload.hardware.xpu_spec.model", deviceWord(f.GPUs[0].Name))
 
-		if m := f.GPUs[0].Memory; m != nil {
-			set(measured, "workload.hardware.xpu_spec.memory_gb", float64(*m/1e7)/100)
+		if m := f.GPUs[0].Memory; m > 0 {
+			set(measured, "workload.hardware.xpu_spec.memory_gb", float64(m/1e7)/100)
 		}
 
 		set(measured, "workload.hardware.xpu_spec.count_per_node", len(f.GPUs))
@@ -299,21 +298,20 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 		if f.CUDA > 0 {
 			set(measured, "workload.hardware.driver_version", fmt.Sprintf("cuda_%d.%d", f.CUDA/1000, f.CUDA%1000/10))
 		}
+	}
 
-		switch {
-		case f.NVLinks != nil && *f.NVLinks > 0 && f.NVSwitch != nil && *f.NVSwitch:
-			set(measured, "workload.hardware.network_topo.topology", fmt.Sprintf("NVSwitch, %d NVLinks a GPU", *f.NVLinks))
-		case f.NVLinks != nil && *f.NVLinks > 0:
-			set(measured, "workload.hardware.network_topo.topology", fmt.Sprintf("%d NVLinks a GPU", *f.NVLinks))
+	if f.NVLinks > 0 {
+		topology := fmt.Sprintf("%d NVLinks a GPU", f.NVLinks)
+		if f.NVSwitch {
+			topology = "NVSwitch, " + topology
 		}
+		set(measured, "workload.hardware.network_topo.topology", topology)
+		set(measured, "Model-executor.protocol_selection", []string{"nvlink"})
 	}
 
 	if spec := f.system(); spec != nil { // scale-out, then scale-up, in one direction
 		set(configured, "workload.hardware.network_topo.bandwidth_gbps",
 			[]float64{spec.Node.InterNodeBW * 8 / 1e9, spec.Node.IntraNodeBW * 8 / 1e9})
-	}
-	if f.NVLinks != nil && *f.NVLinks > 0 {
-		set(measured, "Model-executor.protocol_selection", []string{"nvlink"})
 	}
 
 	// The GPUs of a cell are its ranks: expert parallelism uses the same ranks.
@@ -325,11 +323,10 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 	}
 
 	set(configured, "Model-executor.framework.name", strings.ToLower(ds.Info.Framework))
-	set(measured, "Model-executor.framework.version", f.Version)
-
-	if f.Version == "" && ds.Info.Version != "unknown" {
+	if ds.Info.Version != "unknown" {
 		set(measured, "Model-executor.framework.version", ds.Info.Version)
 	}
+	set(measured, "Model-executor.framework.version", f.Version)
 
 	for at, name := range map[string]string{"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size",
 		"dp_replicate": "data_parallel_size", "cp": "context_parallel_size", "ep": "expert_parallel_size"} {
@@ -349,17 +346,14 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 	}
 
 	if len(env) > 0 {
-		out["Model-executor.communication_library.env"] = experiment.Field{Value: env, Source: configured}
+		set(configured, "Model-executor.communication_library.env", env)
 	}
 
 	var traces, others []string
 	for _, kind := range f.Traces {
-		switch kind {
-		case "kineto_trace":
-			traces = append(traces, "json")
-		case "nsys":
-			traces = append(traces, kind)
-		default:
+		if word := map[string]string{"kineto_trace": "json", "nsys": "nsys"}[kind]; word != "" {
+			traces = append(traces, word)
+		} else {
 			others = append(others, kind)
 		}
 	}
@@ -432,13 +426,10 @@ func (f *cellFacts) system() *systems.Spec {
 	if len(f.GPUs) == 0 {
 		return nil
 	}
-	name, ok := systems.ForDevice(f.GPUs[0].Name)
-	if !ok {
-		return nil
-	}
+	name, _ := systems.ForDevice(f.GPUs[0].Name)
 	spec, err := systems.Load(name)
 	if err != nil {
-		return nil // a name of a specification that is not built in
+		return nil
 	}
 	return spec
 }

@@ -2,6 +2,7 @@ package export
 
 import (
 	"bytes"
+	"encoding/json"
 	"math"
 	"strings"
 	"testing"
@@ -16,20 +17,19 @@ var gib = int64(150_750_000_000)
 
 // cellOfH200 returns the row and the facts of a cell that was measured on two H200s.
 func cellOfH200() (map[string]any, *cellFacts) {
-	whole := func(n int) *int { return &n }
 	row := map[string]any{
 		"experiment_id": "E1.2", "batch_size": int64(4), "input_length": 1536.0, "output_length": 512.0,
 		"iteration_wall_clock": 1.961, "gpus": int64(2), "tensor_parallel_size": int64(2),
 	}
 	return row, &cellFacts{
-		CUDA: 13000, Driver: "580.159.04", GPUs: []cellGPU{{Name: "NVIDIA H200", Memory: &gib},
-			{Name: "NVIDIA H200", Memory: &gib}},
-		NVLinks: whole(18), Command: []string{"vllm", "serve", "a b", "--x",
+		CUDA: 13000, Driver: "580.159.04", GPUs: []cellGPU{{Name: "NVIDIA H200", Memory: gib},
+			{Name: "NVIDIA H200", Memory: gib}},
+		NVLinks: 18, Command: []string{"vllm", "serve", "a b", "--x",
 			`{"y": "it's"}`}, Env: map[string]string{"NCCL_ALGO": "Ring Tree"},
 		Traces: []string{"kineto_trace", "torch_et", "nsys"},
-		Config: &modelConfig{Type: "llama", DType: "bfloat16", Layers: whole(32), Heads: whole(32), KVHeads: whole(8),
-			HeadDim: whole(128),
-			Hidden:  whole(4096), Inner: whole(14336), Vocab: whole(128256)},
+		Config: json.RawMessage(`{"model_type": "llama", "dtype": "bfloat16", "num_hidden_layers": 32, ` +
+			`"num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "hidden_size": 4096, ` +
+			`"intermediate_size": 14336, "vocab_size": 128256}`),
 	}
 }
 
@@ -44,10 +44,12 @@ func TestMFU(t *testing.T) {
 	}
 
 	for name, change := range map[string]func(map[string]any, *cellFacts){
-		"time":      func(row map[string]any, _ *cellFacts) { delete(row, "iteration_wall_clock") },
-		"GPU":       func(_ map[string]any, f *cellFacts) { f.GPUs[0].Name = "NVIDIA X1" },
-		"model":     func(_ map[string]any, f *cellFacts) { f.Config = nil },
-		"precision": func(_ map[string]any, f *cellFacts) { f.Config.DType = "fp6" },
+		"time":  func(row map[string]any, _ *cellFacts) { delete(row, "iteration_wall_clock") },
+		"GPU":   func(_ map[string]any, f *cellFacts) { f.GPUs[0].Name = "NVIDIA X1" },
+		"model": func(_ map[string]any, f *cellFacts) { f.Config = nil },
+		"precision": func(_ map[string]any, f *cellFacts) {
+			f.Config = bytes.ReplaceAll(f.Config, []byte("bfloat16"), []byte("fp6"))
+		},
 	} {
 		row, facts := cellOfH200()
 		change(row, facts)

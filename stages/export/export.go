@@ -115,7 +115,8 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	var report written
 	writing := func() error {
 		return locked(ctx, rc, filepath.Dir(t.path), func() (err error) {
-			report, err = c.write(rc, t, payload{sets: sets, rec: rec, key: key, from: made.from, partial: partial}, out)
+			d := payload{sets: sets, rec: rec, key: key, from: made.from, partial: partial}
+			report, out.Artifacts, err = c.write(rc, t, d)
 			return err
 		})
 	}
@@ -129,6 +130,7 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		return nil, err
 	}
 
+	out.Counts.Rows = out.Artifacts[0].Rows
 	out.Checks = report.doubts
 	for _, text := range made.words {
 		out.Checks = append(out.Checks, warning("words", "%s", text))

@@ -17,43 +17,6 @@ import (
 	"aicplan/sink/tree"
 )
 
-// TestMergeHeedsWritersThatLocksDoNotReach: another machine replaces the file
-// between reading and writing, and again just after. Its rows stay.
-func TestMergeHeedsWritersThatLocksDoNotReach(t *testing.T) {
-	for _, name := range []string{"before", "after"} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			c := func() *Config { return config(func(c *Config) { c.Layout = tree.Systems }) }
-			mustRun(t, c(), dir, gemm([]int{0}))
-
-			// What the other machine writes: it read the file before we did.
-			other := t.TempDir()
-			out := mustRun(t, c(), other, gemm([]int{0, 5}))
-			theirs := read(t, out.Artifacts[0].Path)
-			times := 0
-			swap := func(path string) {
-				if times++; times == 1 {
-					if err := os.WriteFile(path, []byte(theirs), 0o644); err != nil {
-						t.Error(err)
-					}
-				}
-			}
-			if name == "before" {
-				beforeReplace = swap
-				defer func() { beforeReplace = func(string) {} }()
-			} else {
-				afterReplace = swap
-				defer func() { afterReplace = func(string) {} }()
-			}
-
-			ours := mustRun(t, c(), dir, gemm([]int{0, 7}))
-			if got := read(t, ours.Artifacts[0].Path); strings.Count(got, "\n") != 4 || ours.Artifacts[0].Rows != 3 {
-				t.Errorf("want the header and the rows m = 1, 6 and 8; %d rows said:\n%s", ours.Artifacts[0].Rows, got)
-			}
-		})
-	}
-}
-
 // TestMergeKeepsRowsThatTheDataCannotName: the rows of the file differ by an optional
 // column of the key that the new data lacks. None of them may be replaced.
 func TestMergeKeepsRowsThatTheDataCannotName(t *testing.T) {

@@ -1,33 +1,56 @@
 package export
 
 import (
-	"encoding/json"
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
-// modelConfig has the values of a model's config.json. A field is nil if it is missing or is
-// not an integer, such as a list with a value for each layer.
-type modelConfig struct {
-	Type     string
-	DType    string
-	Layers   *int
-	Heads    *int
-	KVHeads  *int
-	HeadDim  *int
-	Hidden   *int
-	Inner    *int
-	Vocab    *int
-	Experts  *int
-	Tied     bool
-	Biased   bool // products of every layer have biases
-	PerLayer bool // experts are given for each layer
-	// Odd are fields with values that are not understood.
-	Odd map[string]bool
-	// Hints is true if an unknown field suggests experts.
-	Hints bool
+// modelConfig is a model's config.json. Methods return nil if a field that they need is missing or is not understood,
+// such as a list with a value for each layer.
+type modelConfig struct{ gjson.Result }
+
+// languageParts are the fields in which models of several kinds of input have the
+// configuration of the language model.
+var languageParts = []string{"text_config", "llm_config", "language_config"}
+
+// field returns a field of the model, or of its language model if the model lacks it. The type is that of the language
+// model if there is one.
+func (m modelConfig) field(name string) gjson.Result {
+	own := m.Get(name)
+	if present(own) && name != "model_type" {
+		return own
+	}
+
+	for _, part := range languageParts {
+		if v := m.Get(part + "." + name); present(v) {
+			return v
+		}
+	}
+	return own
 }
+
+// present reports whether a field exists and is not null.
+func present(v gjson.Result) bool { return v.Type != gjson.Null }
+
+// count returns a field that is a number of things.
+func (m modelConfig) count(name string) *int {
+	n, err := strconv.Atoi(m.field(name).Raw)
+	if err != nil || n < 0 || n > 1<<22 {
+		return nil
+	}
+	return &n
+}
+
+func (m modelConfig) is(types ...string) bool {
+	return slices.Contains(types, m.field("model_type").Str)
+}
+
+// dtype returns the data type of the weights, or "".
+func (m modelConfig) dtype() string { return cmp.Or(m.field("torch_dtype").Str, m.field("dtype").Str) }
 
 // dense are the types of models that have no experts unless their configuration states
 // some.
@@ -38,170 +61,94 @@ var dense = []string{
 	"exaone4", "seed_oss",
 }
 
-// languageParts are the fields in which models of several kinds of input have the
-// configuration of the language model.
-var languageParts = []string{"text_config", "llm_config", "language_config"}
-
 // expertNames are how models call the number of their experts.
 var expertNames = []string{"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}
 
-// UnmarshalJSON implements json.Unmarshaler. Only what is no object is an error.
-func (m *modelConfig) UnmarshalJSON(data []byte) error {
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(data, &all); err != nil {
-		return err
-	}
-
-	*m = modelConfig{}
-
-	if all == nil {
-		return nil
-	}
-
-	for _, name := range languageParts {
-		var part map[string]json.RawMessage
-		if json.Unmarshal(all[name], &part) != nil {
-			continue
-		}
-
-		for k, v := range part {
-			if own, ok := all[k]; !ok || k == "model_type" || string(own) == "null" {
-				all[k] = v
-			}
-		}
-	}
-
-	m.Type, m.DType = word(all["model_type"]), word(all["torch_dtype"])
-	if m.DType == "" {
-		m.DType = word(all["dtype"])
-	}
-
-	for name, to := range map[string]**int{
-		"num_hidden_layers": &m.Layers, "num_attention_heads": &m.Heads, "num_key_value_heads": &m.KVHeads,
-		"head_dim":    &m.HeadDim,
-		"hidden_size": &m.Hidden, "intermediate_size": &m.Inner, "vocab_size": &m.Vocab,
-	} {
-		*to = whole(all[name])
-		m.odd(name, all[name], *to == nil)
-	}
-
+// mixes reports whether the model is a mixture of experts.
+func (m modelConfig) mixes() *bool {
+	several, known := false, m.is(dense...) && !m.namesExperts()
 	for _, name := range expertNames {
-		if m.Experts == nil {
-			m.Experts = whole(all[name])
+		if n := m.count(name); n != nil {
+			known, several = true, several || *n > 1
 		}
-		var list []json.RawMessage
-		m.PerLayer = m.PerLayer || json.Unmarshal(all[name], &list) == nil && len(list) > 0
+		several = several || len(m.field(name).Array()) > 0 && m.field(name).IsArray() // a number for each layer
 	}
 
-	for name, v := range all {
-		name = strings.ToLower(name)
-		m.Hints = m.Hints || present(v) && (strings.Contains(name, "expert") || strings.Contains(name, "moe"))
-	}
-
-	m.Tied, m.Biased = yes(all["tie_word_embeddings"]), yes(all["attention_bias"]) || yes(all["mlp_bias"])
-	for _, name := range []string{"tie_word_embeddings", "attention_bias", "mlp_bias"} {
-		m.odd(name, all[name], string(all[name]) != "true" && string(all[name]) != "false")
-	}
-
-	return nil
-}
-
-// odd keeps the name of a field that is there, and unknown all the same.
-func (m *modelConfig) odd(name string, raw json.RawMessage, unknown bool) {
-	if unknown && present(raw) {
-		if m.Odd == nil {
-			m.Odd = map[string]bool{}
-		}
-		m.Odd[name] = true
-	}
-}
-
-// present reports whether a field exists and is not null.
-func present(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
-
-func word(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		return ""
-	}
-	return s
-}
-
-func yes(raw json.RawMessage) bool { return string(raw) == "true" }
-
-// whole is a number of things; nil for anything else.
-func whole(raw json.RawMessage) *int {
-	n, err := strconv.Atoi(string(raw))
-	if err != nil || n < 0 || n > 1<<22 {
-		return nil
-	}
-	return &n
-}
-
-// mixes reports whether the model is a mixture of experts. It returns nil if that is unknown.
-func (m *modelConfig) mixes() *bool {
-	several := m.PerLayer || m.Experts != nil && *m.Experts > 1
-	if several || m.Experts != nil || slices.Contains(dense, m.Type) && !m.Hints {
+	if known || several {
 		return &several
 	}
 	return nil
 }
 
-// headDim is the width of a head. Models that do not give it divide the hidden size
-// by their heads; those of other types may have heads of any width.
-func (m *modelConfig) headDim() *int {
-	if m.HeadDim == nil && !m.Odd["head_dim"] &&
-		slices.Contains([]string{"llama", "mistral", "mixtral", "qwen2", "qwen2_moe"}, m.Type) &&
-		m.Hidden != nil && m.Heads != nil && *m.Heads > 0 {
-		v := *m.Hidden / *m.Heads
+// namesExperts reports whether the name of a field suggests experts.
+func (m modelConfig) namesExperts() (found bool) {
+	for _, part := range append([]string{"@this"}, languageParts...) {
+		m.Get(part).ForEach(func(name, v gjson.Result) bool {
+			word := strings.ToLower(name.Str)
+			found = found || present(v) && (strings.Contains(word, "expert") || strings.Contains(word, "moe"))
+			return true
+		})
+	}
+	return found
+}
+
+// headDim returns the width of a head. Models of some types that do not state it divide the hidden size by their
+// heads; those of other types may have heads of any width.
+func (m modelConfig) headDim() *int {
+	hidden, heads := m.count("hidden_size"), m.count("num_attention_heads")
+	if !present(m.field("head_dim")) && m.is("llama", "mistral", "mixtral", "qwen2", "qwen2_moe") && hidden != nil &&
+		heads != nil && *heads > 0 {
+		v := *hidden / *heads
 		return &v
 	}
-	return m.HeadDim
+	return m.count("head_dim")
 }
 
-// kvHeads are the heads of keys and values; of the types whose weights are counted,
-// only Llama has a known number where the configuration gives none.
-func (m *modelConfig) kvHeads() *int {
-	if m.KVHeads == nil && !m.Odd["num_key_value_heads"] && m.Type == "llama" {
-		return m.Heads
+// kvHeads returns the heads of keys and values. Of the types whose weights are counted,
+// only Llama has a known number if the configuration states none.
+func (m modelConfig) kvHeads() *int {
+	const name = "num_key_value_heads"
+	if !present(m.field(name)) && m.is("llama") {
+		return m.count("num_attention_heads")
 	}
-	return m.KVHeads
+	return m.count(name)
 }
 
-func (m *modelConfig) embedding() *int {
-	if m.Vocab == nil || m.Hidden == nil {
+// embedding returns the number of weights of the embedding.
+func (m modelConfig) embedding() *int {
+	vocabulary, hidden := m.count("vocab_size"), m.count("hidden_size")
+	if vocabulary == nil || hidden == nil {
 		return nil
 	}
-	v := *m.Vocab * *m.Hidden
+	v := *vocabulary * *hidden
 	return &v
 }
 
-// params counts the weights of dense decoders; nil for others.
-func (m *modelConfig) params() *int {
-	if !slices.Contains([]string{"llama", "mistral", "qwen2", "qwen3"}, m.Type) || m.Biased ||
-		m.Odd["tie_word_embeddings"] || m.Odd["attention_bias"] || m.Odd["mlp_bias"] ||
-		m.Layers == nil || m.Heads == nil || m.kvHeads() == nil || m.Inner == nil || m.embedding() == nil ||
-		m.headDim() == nil {
+// params returns the number of weights of a dense decoder, and nil for other models.
+func (m modelConfig) params() *int {
+	layers, heads, kv, dim := m.count("num_hidden_layers"), m.count("num_attention_heads"), m.kvHeads(), m.headDim()
+	hidden, inner, embedding := m.count("hidden_size"), m.count("intermediate_size"), m.embedding()
+	tied, moe := m.field("tie_word_embeddings"), m.mixes()
+	biased := func(name string) bool { return present(m.field(name)) && m.field(name).Type != gjson.False }
+	if !m.is("llama", "mistral", "qwen2", "qwen3") || biased("attention_bias") || biased("mlp_bias") ||
+		present(tied) && !tied.IsBool() || moe == nil || *moe ||
+		slices.Contains([]*int{layers, heads, kv, dim, hidden, inner, embedding}, nil) {
 		return nil
 	}
 
-	if moe := m.mixes(); moe == nil || *moe {
-		return nil
-	}
-
-	h, d, kv := *m.Hidden, *m.headDim(), *m.kvHeads()
-	layer := 2*h**m.Heads*d + 2*h*kv*d + 3*h**m.Inner + 2*h
-	if m.Type == "qwen3" {
+	h, d := *hidden, *dim
+	layer := 2*h**heads*d + 2*h**kv*d + 3*h**inner + 2*h
+	if m.is("qwen3") {
 		layer += 2 * d // norms of queries and keys
 	}
 
-	if m.Type == "qwen2" {
-		layer += *m.Heads*d + 2*kv*d // biases
+	if m.is("qwen2") {
+		layer += *heads*d + 2**kv*d // biases
 	}
 
-	v := *m.Layers*layer + *m.embedding() + h
-	if !m.Tied {
-		v += *m.embedding()
+	v := *layers*layer + *embedding + h
+	if tied.Type != gjson.True {
+		v += *embedding
 	}
 
 	return &v

@@ -1,9 +1,10 @@
 package export
 
 import (
-	"encoding/json"
 	"strconv"
 	"testing"
+
+	"github.com/tidwall/gjson"
 )
 
 // TestModelConfig reads configurations of all kinds of models. Values in unknown form are null and never stop an
@@ -52,17 +53,7 @@ func TestModelConfig(t *testing.T) {
 			"false", "", 32, 32, 0},
 		{"nothing", `null`, "", "", 0, 0, 0},
 	} {
-		var facts cellFacts
-		if err := json.Unmarshal([]byte(`{"model_config": `+c.config+`}`), &facts); err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
-		}
-
-		m := facts.Config
-		if m == nil {
-			m = &modelConfig{}
-		}
-
+		m := modelConfig{gjson.Parse(c.config)}
 		number := func(p *int) int {
 			if p == nil {
 				return 0
@@ -75,10 +66,10 @@ func TestModelConfig(t *testing.T) {
 			moe = strconv.FormatBool(*is)
 		}
 
-		if moe != c.moe || m.DType != c.dtype || number(m.Layers) != c.layers || number(m.Heads) != c.heads ||
+		if moe != c.moe || m.dtype() != c.dtype || number(m.count("num_hidden_layers")) != c.layers || number(m.count("num_attention_heads")) != c.heads ||
 			number(m.params()) != c.params {
-			t.Errorf("%s: moe %q, dtype %q, layers %d, heads %d, params %d", c.name, moe, m.DType, number(m.Layers),
-				number(m.Heads), number(m.params()))
+			t.Errorf("%s: moe %q, dtype %q, layers %d, heads %d, params %d", c.name, moe, m.dtype(), number(m.count("num_hidden_layers")),
+				number(m.count("num_attention_heads")), number(m.params()))
 		}
 	}
 }
@@ -95,10 +86,7 @@ func TestModelConfigHeadDim(t *testing.T) {
 		`{"model_type": "deepseek_v3", "hidden_size": 7168, "num_attention_heads": 128}`:                0,
 		`{"model_type": "qwen3", "hidden_size": 1024, "num_attention_heads": 16}`:                       0,
 	} {
-		var m modelConfig
-		if err := json.Unmarshal([]byte(config), &m); err != nil {
-			t.Fatal(err)
-		}
+		m := modelConfig{gjson.Parse(config)}
 		if got := m.headDim(); (got == nil) != (want == 0) || got != nil && *got != want {
 			t.Errorf("%s: %v, not %d", config, got, want)
 		}

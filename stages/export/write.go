@@ -97,16 +97,6 @@ func apart(recs []arrow.Record, key []string) error {
 	return nil
 }
 
-// mergeTries is the maximum number of merges, which are repeated if the file changes
-// meanwhile: by a writer that locks do not reach, or by hand.
-const mergeTries = 20
-
-// For tests: called between reading a file and replacing it, and after that.
-var beforeReplace, afterReplace = func(path string) {}, func(path string) {}
-
-// errMoved reports that a file has changed since it was read.
-var errMoved = errors.New("the file was changed meanwhile")
-
 // payload is what an export writes.
 type payload struct {
 	sets    []*stage.Dataset
@@ -114,34 +104,6 @@ type payload struct {
 	key     []string
 	from    origin
 	partial string
-}
-
-// write merges with the file that is there, if asked to, and writes the table
-// and what belongs to it: all of them or none. The lock keeps others out as far as
-// locks reach; beyond that, a file that is another one just before it is replaced,
-// or just after, is merged with again.
-func (c *Config) write(rc *stage.RunContext, t target, d payload, out *stage.Outcome) (written, error) {
-	for range mergeTries {
-		w, files, err := c.writeOnce(rc, t, d)
-		if errors.Is(err, errMoved) {
-			continue
-		}
-
-		if err != nil {
-			return w, err
-		}
-
-		out.Artifacts = append(out.Artifacts, files...)
-		out.Counts.Rows = files[0].Rows
-		return w, nil
-	}
-
-	return written{}, fmt.Errorf(
-		"%s changed %d times while rows were merged into it: another process writes it without the lock; wait until it has "+
-			"ended",
-		t.path,
-		mergeTries,
-	)
 }
 
 // stage puts the rows in their order. Rows that came from one file, and are all of
@@ -158,11 +120,12 @@ func (d payload) stage(batch *fileutil.Batch, t target, rec arrow.Record, w writ
 	return tree.Stage(batch, t.path, rec, order)
 }
 
-// writeOnce is one try. It reports all errors before the first file gets its name. errMoved means that another
-// process changed the table in the meantime. The table is the first of the files.
-func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written, files []stage.Artifact, err error) {
+// write merges with the existing file if the block asks for it, and writes the table and what belongs to it: all of
+// them or none. It reports all errors before the first file gets its name. The caller holds the lock of the folder. The
+// table is the first of the files.
+func (c *Config) write(rc *stage.RunContext, t target, d payload) (w written, files []stage.Artifact, err error) {
 	w = written{MergeReport: tree.MergeReport{Added: table.Len(d.rec)}}
-	rec, key, before := d.rec, d.key, ""
+	rec, key := d.rec, d.key
 	if c.merges() {
 		data, err := fileutil.ReadFile(t.path)
 		switch {
@@ -170,7 +133,6 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 		case err != nil:
 			return w, nil, fmt.Errorf("the file to merge with cannot be read, and nothing was changed: %w", err)
 		default:
-			before = fileutil.Digest(data)
 			old, err := tree.Decode(t.path, data)
 			if err != nil {
 				return w, nil, fmt.Errorf("the file to merge with cannot be read, and nothing was changed: %w", err)
@@ -233,33 +195,7 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 		return w, nil, fmt.Errorf("nothing was written: %w", err)
 	}
 
-	err = batch.Commit(func() error {
-		beforeReplace(t.path)
-		if c.merges() && digestOf(t.path) != before {
-			return errMoved
-		}
-		return nil
-	})
-	if err != nil {
-		return w, nil, err
-	}
-
-	afterReplace(t.path)
-
-	if c.merges() && digestOf(t.path) != digest {
-		return w, nil, errMoved
-	}
-
-	return w, append(files, spec...), nil
-}
-
-// digestOf returns the digest of a file, or "" if it cannot be read.
-func digestOf(path string) string {
-	digest, err := fileutil.DigestFile(path)
-	if err != nil {
-		return ""
-	}
-	return digest
+	return w, append(files, spec...), batch.Commit()
 }
 
 // sidecars stages the description of the tables in a folder of a database, and sets the entry of file. The sources of

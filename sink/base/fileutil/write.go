@@ -116,16 +116,9 @@ func (b *Batch) Stage(path string, fill func(io.Writer) error) (digest string, e
 	return DigestOf(h.h), nil
 }
 
-// Commit gives all files their names, in the order in which they were staged. It first
-// calls the checks; an error of one of them leaves everything unchanged.
-func (b *Batch) Commit(checks ...func() error) error {
+// Commit gives all files their names, in the order in which they were staged.
+func (b *Batch) Commit() error {
 	defer b.Discard()
-	for _, check := range checks {
-		if err := check(); err != nil {
-			return err
-		}
-	}
-
 	var dirs []string
 	for i, f := range b.files {
 		if err := os.Rename(f.temp.Name(), f.path); err != nil {
