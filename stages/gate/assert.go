@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"math"
@@ -10,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 
@@ -222,10 +220,6 @@ func exact(v float64) cty.Value {
 		return cty.NullVal(cty.Number)
 	}
 
-	if math.IsInf(v, 0) {
-		return cty.NumberFloatVal(v)
-	}
-
 	n, err := cty.ParseNumberVal(strconv.FormatFloat(v, 'g', -1, 64))
 	if err != nil {
 		return cty.NumberFloatVal(v)
@@ -233,21 +227,8 @@ func exact(v float64) cty.Value {
 	return n
 }
 
-// oneLine returns the text of an expression on one line, without comments and spaced as fmt does it, so that equal
-// conditions have equal text.
+// oneLine returns the text of an expression on one line, spaced as fmt does it, so that equal conditions have equal
+// text.
 func oneLine(text string) string {
-	tokens, _ := hclsyntax.LexExpression([]byte(text), "", hcl.InitialPos)
-	var b bytes.Buffer
-	end := 0
-	for _, t := range tokens {
-		if t.Type == hclsyntax.TokenComment || t.Type == hclsyntax.TokenNewline {
-			continue
-		}
-		if t.Range.Start.Byte > end {
-			b.WriteByte(' ')
-		}
-		b.Write(t.Bytes)
-		end = t.Range.End.Byte
-	}
-	return string(hclwrite.Format(b.Bytes()))
+	return string(hclwrite.Format([]byte(strings.Join(strings.Fields(text), " "))))
 }

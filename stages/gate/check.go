@@ -67,23 +67,24 @@ type titled interface{ title() string }
 
 // spec describes one check for decoding and documentation.
 type spec struct {
-	name string
-	new  func() check
+	name  string
+	check check // with its default attributes
 }
 
+// specs returns new values of all checks.
 func specs() []spec {
 	return []spec{
-		{"coverage", func() check { return &coverage{Min: 1} }},
-		{"duplicates", func() check { return &duplicates{} }},
-		{"schema", func() check { return &schema{} }},
-		{"provenance", func() check { return &provenance{} }},
-		{"limits", func() check { return &limits{Tolerance: 0.05} }},
-		{"trend", func() check { return &trend{} }},
-		{"copies", func() check { return &copies{} }},
-		{"rows", func() check { return &rowsCheck{} }},
-		{"compare", func() check { return &compare{} }},
-		{"composition", func() check { return &composition{Column: "latency", Min: 0.97, Max: 1.03} }},
-		{"served", func() check { return &served{MaxTime: 0.25} }},
-		{"prediction", func() check { return &prediction{Columns: []string{"ttft", "tpot"}, P50: 0.05, P95: 0.15} }},
+		{"coverage", &coverage{Min: 1}},
+		{"duplicates", &duplicates{}},
+		{"schema", &schema{}},
+		{"provenance", &provenance{}},
+		{"limits", &limits{Tolerance: 0.05}},
+		{"trend", &trend{}},
+		{"copies", &copies{}},
+		{"rows", &rowsCheck{}},
+		{"compare", &compare{}},
+		{"composition", &composition{Column: "latency", Min: 0.97, Max: 1.03}},
+		{"served", &served{MaxTime: 0.25}},
+		{"prediction", &prediction{Columns: []string{"ttft", "tpot"}, P50: 0.05, P95: 0.15}},
 	}
 }

@@ -168,12 +168,11 @@ func (c *prediction) key(s *subject) ([]string, error) {
 		)
 	}
 
-	for _, name := range key {
-		if err := lackingKey(s.rec, "the data", []string{name}); err != nil {
-			return nil, fmt.Errorf("%w.%s", err, textutil.DidYouMean(name, table.Names(s.rec)))
-		}
-		if err := lackingKey(s.reference(), c.address(), []string{name}); err != nil {
-			return nil, fmt.Errorf("%w.%s", err, textutil.DidYouMean(name, table.Names(s.reference())))
+	for i, rec := range []arrow.Record{s.rec, s.reference()} {
+		for _, name := range key {
+			if err := lackingKey(rec, []string{"the data", c.address()}[i], []string{name}); err != nil {
+				return nil, fmt.Errorf("%w.%s", err, textutil.DidYouMean(name, table.Names(rec)))
+			}
 		}
 	}
 

@@ -97,9 +97,12 @@ func (c *rowsCheck) mixed(rec arrow.Record) hcl.Diagnostics {
 	ctx.Variables = map[string]cty.Value{}
 	for _, name := range c.names {
 		ctx.Variables[name] = cty.DynamicVal
-		if col := column(rec, name); col != nil && col.NullN() < col.Len() {
-			v, _ := c.values().read(rec, name)(0)
-			ctx.Variables[name] = cty.UnknownVal(v.Type())
+		cell := c.values().read(rec, name)
+		for row := range table.Len(rec) {
+			if v, _ := cell(row); !v.IsNull() {
+				ctx.Variables[name] = cty.UnknownVal(v.Type())
+				break
+			}
 		}
 	}
 	return stage.Unequal(c.Condition, ctx)
@@ -219,51 +222,40 @@ const notFinite = " is not finite"
 // for native evaluation. The function returns null, and the reason, for cells that are null or no finite
 // number, and if the column does not exist.
 func (n native) read(rec arrow.Record, name string) func(int) (cty.Value, string) {
-	col := column(rec, name)
-	if col == nil {
+	null := cty.NullVal(cty.DynamicPseudoType)
+	at := table.Index(rec, name)
+	if at < 0 {
 		why := missingColumn(rec, name).Error()
-		return func(int) (cty.Value, string) { return cty.NullVal(cty.DynamicPseudoType), why }
-	}
-
-	if flags, err := table.Bools(rec, name); err == nil {
-		n.flags[name] = flags.Values
-		return func(i int) (cty.Value, string) {
-			if flags.Null(i) {
-				return cty.NullVal(cty.Bool), name + " is null"
-			}
-			return cty.BoolVal(flags.Values[i]), ""
-		}
+		return func(int) (cty.Value, string) { return null, why }
 	}
 
 	const exact = 1 << 53 // the largest integers of float64
+	if flags, err := table.Bools(rec, name); err == nil {
+		n.flags[name] = flags.Values
+	} else if nums, err := table.Float64s(rec, name); err == nil {
+		n.numbers[name] = nums.Values
+	}
 	ints, err := table.Int64s(rec, name)
 	if err == nil && slices.ContainsFunc(ints.Values, func(v int64) bool { return v > exact || v < -exact }) {
-		return func(i int) (cty.Value, string) {
-			if ints.Null(i) {
-				return cty.NullVal(cty.Number), name + " is null"
-			}
-			return cty.NumberIntVal(ints.Values[i]), ""
-		}
+		delete(n.numbers, name)
 	}
 
-	if nums, err := table.Float64s(rec, name); err == nil {
-		n.numbers[name] = nums.Values
-		return func(i int) (cty.Value, string) {
-			v, ok := nums.At(i)
-			switch {
-			case !ok:
-				return cty.NullVal(cty.Number), name + " is null"
-			case math.IsNaN(v) || math.IsInf(v, 0):
-				return cty.NullVal(cty.Number), name + notFinite
+	return func(row int) (cty.Value, string) {
+		switch v := table.Value(rec, at, row).(type) {
+		case nil:
+			return null, name + " is null"
+		case bool:
+			return cty.BoolVal(v), ""
+		case int64:
+			return cty.NumberIntVal(v), ""
+		case float64:
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return null, name + notFinite
 			}
 			return cty.NumberFloatVal(v), ""
+		case string:
+			return cty.StringVal(v), ""
 		}
-	}
-
-	return func(i int) (cty.Value, string) {
-		if col.IsNull(i) {
-			return cty.NullVal(cty.String), name + " is null"
-		}
-		return cty.StringVal(table.Text(col, i)), ""
+		return cty.StringVal(table.Text(rec.Column(at), row)), ""
 	}
 }

@@ -107,7 +107,7 @@ func decodeEntry(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 			return e, stage.ErrorAt(b.LabelRanges[0], "Unknown check", "There is no check %q.%s The checks are: %s.", e.name,
 				textutil.DidYouMean(e.name, names), strings.Join(names, ", "))
 		}
-		e.kind, e.check = e.name, all[at].new()
+		e.kind, e.check = e.name, all[at].check
 	}
 
 	c, conditioned := e.check.(conditional)
@@ -181,7 +181,7 @@ func (e *entry) common(body hcl.Body, ctx *hcl.EvalContext) (hcl.Body, hcl.Diagn
 func Defaults() map[string]any {
 	out := map[string]any{}
 	for _, s := range specs() {
-		out[s.name] = s.new()
+		out[s.name] = s.check
 	}
 	return out
 }
@@ -194,7 +194,7 @@ func (c *Config) Words() stage.Vocabulary {
 	out.Add("check", &hcl.BodySchema{Attributes: commonAttributes})
 	out["assert"] = stage.TagWords(&assertion{})[""]
 	for _, s := range specs() {
-		out["check "+s.name] = stage.TagWords(s.new())[""]
+		out["check "+s.name] = stage.TagWords(s.check)[""]
 	}
 	return out
 }

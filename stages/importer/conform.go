@@ -2,11 +2,11 @@ package importer
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -201,36 +201,13 @@ func (c *conformer) convert(want catalog.Column) error {
 	return nil
 }
 
+// refuse returns the error of a column that cannot be converted. For text, it names the first value that is written
+// neither as a number nor as true or false.
 func (c *conformer) refuse(want catalog.Column, err error) error {
-	col, wordErr := table.Strings(c.rec, want.Name)
-	if wordErr != nil || want.Type.ID() == arrow.STRING {
-		return fmt.Errorf("%s: the column %s cannot be read as %s: %w", c.path, want.Name, want.Type, err)
-	}
-
-	first := func(fits func(string) bool) int {
-		return slices.IndexFunc(col.Values, func(v string) bool { return v != "" && fits(v) })
-	}
-
-	if want.Type.ID() == arrow.BOOL {
-		at := first(func(v string) bool { return !slices.Contains([]string{"true", "True", "false", "False"}, v) })
-		if err = fmt.Errorf("its values are the texts true and false; store them as booleans"); at >= 0 {
-			err = fmt.Errorf("row %d has %q, and true or false is needed", at+1, col.Values[at])
-		}
-	} else {
-		// The first that is no number, else the first that is not written as one.
-		at := first(func(v string) bool {
-			_, err := strconv.ParseFloat(v, 64)
-			return err != nil
-		})
-		if at < 0 {
-			at = first(func(v string) bool { return v[0] == '+' || len(v) > 1 && v[0] == '0' && v[1] != '.' })
-		}
-		if at < 0 {
-			at = max(0, first(func(string) bool { return true }))
-		}
+	if col, wordErr := table.Strings(c.rec, want.Name); wordErr == nil && want.Type.ID() != arrow.STRING {
+		at := max(0, slices.IndexFunc(col.Values, func(v string) bool { return v != "" && !json.Valid([]byte(v)) }))
 		err = fmt.Errorf("row %d has the text %q", at+1, col.Values[at])
 	}
-
 	return fmt.Errorf("%s: the column %s cannot be read as %s: %w", c.path, want.Name, want.Type, err)
 }
 

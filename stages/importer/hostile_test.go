@@ -186,8 +186,8 @@ func TestBadFlags(t *testing.T) {
 		cells arrow.Array
 		want  string
 	}{
-		{table.Texts([]string{"true", "yes"}, nil), `row 2 has "yes", and true or false is needed`},
-		{table.Texts([]string{"True", "False"}, nil), "its values are the texts true and false; store them as booleans"},
+		{table.Texts([]string{"true", "yes"}, nil), `row 2 has the text "yes"`},
+		{table.Texts([]string{"True", "False"}, nil), `row 1 has the text "True"`},
 		{table.Ints([]int64{1, 2}, nil), "row 2 has 2, which is neither 0 nor 1"},
 		{table.Floats([]float64{1, 0}, nil), "it is float64"},
 	} {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -134,22 +133,6 @@ func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, dryRun bool
 	return rep, journal.AppendAll(entries)
 }
 
-// keysOf returns the values of some columns of every row as one text. Equal numbers have equal texts.
-func keysOf(rec arrow.Record, names ...string) []string {
-	keys := make([]string, rec.NumRows())
-	for _, name := range names {
-		col := rec.Column(table.Index(rec, name))
-		for row := range keys {
-			text := table.Text(col, row)
-			if f, err := strconv.ParseFloat(text, 64); err == nil {
-				text = strconv.FormatFloat(f, 'g', -1, 64)
-			}
-			keys[row] += text + "\x00"
-		}
-	}
-	return keys
-}
-
 // match finds the rows of the table for every planned case, or point of a sweep. Columns of the grid that the table
 // lacks must have one value in the whole grid, so that they do not distinguish rows.
 func match(want arrow.Record, set *Set, op, metric string, rep *SeedReport) ([][]int, error) {
@@ -160,7 +143,7 @@ func match(want arrow.Record, set *Set, op, metric string, rep *SeedReport) ([][
 		}
 		if table.Has(rec, name) {
 			rep.Columns = append(rep.Columns, name)
-		} else if values := keysOf(want, name); len(slices.Compact(values)) > 1 {
+		} else if values, err := table.Keys(want, name); err != nil || len(slices.Compact(values)) > 1 {
 			return nil, fmt.Errorf(
 				"the grid's column %s has several values and the table lacks it, so its rows cannot be matched; the table has %s",
 				name,
@@ -179,8 +162,14 @@ func match(want arrow.Record, set *Set, op, metric string, rep *SeedReport) ([][
 		return nil, err
 	}
 
+	wanted, err := table.Keys(want, key...)
+	have, err2 := table.Keys(rec, key...)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, err
+	}
+
 	units := map[string]int{}
-	for i, k := range keysOf(want, key...) {
+	for i, k := range wanted {
 		units[k] = i
 	}
 
@@ -198,7 +187,7 @@ func match(want arrow.Record, set *Set, op, metric string, rep *SeedReport) ([][
 		return table.Describe(rec, row, append(slices.Clone(key), more...))
 	}
 
-	for row, k := range keysOf(rec, key...) {
+	for row, k := range have {
 		unit, ok := units[k]
 		if !ok || ops != nil && ops.Values[row] != opName {
 			rep.Unused++
