@@ -63,7 +63,7 @@ var moves = regexp.MustCompile(`M(-?[\d.]+) (-?[\d.]+)`)
 // each time.
 func TestEveryChartIsDrawnInsideItsBox(t *testing.T) {
 	all := drawn(build(t, sampleInput(t, 3000)))
-	for _, id := range []string{"run-timeline", "run-noise", "run-clock", "run-power", "t0-latency", "t0-light",
+	for _, id := range []string{"run-noise", "run-clock", "run-power", "t0-latency", "t0-light",
 		"t0-ratio", "t0-heat", "t0-cover", "t1-latency", "t1-light", "t1-heat", "t1-cover", "t2-latency", "t2-heat"} {
 		if all[id] == nil {
 			t.Errorf("no chart %s", id)
@@ -217,31 +217,6 @@ func TestCoverageAddsUpToTheTable(t *testing.T) {
 	if sum != [4]int{tab.Planned, tab.Covered, tab.Failed, tab.Skipped} {
 		t.Errorf("the cells add up to %v, the table has %d planned, %d covered, %d failed, %d skipped", sum,
 			tab.Planned, tab.Covered, tab.Failed, tab.Skipped)
-	}
-}
-
-// TestTimelineHasEveryRowOnce: the bars hold every row of every measured table once.
-func TestTimelineHasEveryRowOnce(t *testing.T) {
-	r := build(t, sampleInput(t, 2000))
-	d := scriptData[struct {
-		Lanes []string
-		Spans [][]float64
-	}](t, drawn(r)["run-timeline"])
-
-	rows := 0
-	for _, s := range d.Spans {
-		rows += int(s[6])
-		if !(s[7] >= 0) || !(s[2] > 0) {
-			t.Errorf("span %v", s)
-		}
-	}
-
-	if want := r.Tables[0].Rows + r.Tables[1].Rows; rows != want {
-		t.Errorf("the bars hold %d rows, want %d", rows, want)
-	}
-
-	if len(d.Lanes) != 4 {
-		t.Errorf("lanes %v", d.Lanes)
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package charts draws a report's tables as SVG: latency against size, share of the speed of light, heat maps,
-// coverage, ratios, noise and clocks over time, and when each worker measured. All charts share the frame,
+// coverage, ratios, and noise and clocks over time. All charts share the frame,
 // the axes and the ticks, and have the values that the page shows at the pointer.
 package charts
 

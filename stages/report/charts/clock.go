@@ -137,15 +137,6 @@ func (c *clock) label() string {
 	return text
 }
 
-// cuts draws the pauses that were cut.
-func (c *clock) cuts(f *frame) {
-	for i, s := range c.segments[1:] {
-		before := c.segments[i]
-		x := f.px((before.at + before.to - before.from + s.at) / 2)
-		f.dashed("s-axis", "2 3", x, f.top, x, f.bottom)
-	}
-}
-
 // moments gathers when rows of the tables were measured.
 func moments(tables []*model.Table) []float64 {
 	var out []float64

@@ -124,7 +124,7 @@ func hover(t *model.Table) []column {
 	return out
 }
 
-// overall draws the run: the timeline, and noise, clocks, power and telemetry over time.
+// overall draws the run: noise, clocks, power and telemetry over time.
 func overall(r *model.Report, budget int) Group {
 	g := Group{}
 	var tables []*model.Table
@@ -144,7 +144,6 @@ func overall(r *model.Report, budget int) Group {
 		return g
 	}
 
-	g.add(timeline(tables))
 	for _, column := range []struct {
 		id, title, unit string
 		label           func(float64) string

@@ -54,7 +54,6 @@ type Facets struct {
 	// Throttled counts the rows that the driver throttled, among those of which it is known.
 	Throttled, ThrottledOf int
 	Started                []float64 // seconds since 1970
-	Worker                 Series
 	// Params are the columns that name a row, in grid order, as text.
 	Params []Param
 }
@@ -131,7 +130,6 @@ func FacetsOf(ds *stage.Dataset, spec *systems.Spec) *Facets {
 	f.Low, f.High = numbers(rec, "p10"), numbers(rec, "p90")
 	f.rates(rec, works)
 	f.Started = started(rec)
-	f.Worker = words(rec, "worker")
 	f.throttled(rec)
 	f.params(rec, ds, t)
 	f.Series = seriesOf(rec, ds, t)

@@ -144,7 +144,6 @@
       const d = this.data, [x, y] = inside(this.svg, ev);
       if (!d) return; // a drawing without values
       if (d.kind === "points") this.nearest(ev, x, y);
-      else if (d.kind === "timeline") this.span(ev, x, y);
       else this.cell(ev, x, y);
     }
     nearest(ev, x, y) {
@@ -178,12 +177,6 @@
       }
       tell(ev, head, pairs);
       this.ring(el("rect", { class: "halo", x: bx + (ix * bw) / nx, y: by + ((ny - 1 - iy) * bh) / ny, width: bw / nx, height: bh / ny }));
-    }
-    span(ev, x, y) {
-      const d = this.data, s = d.spans.find(([sx, sy, w, h]) => x >= sx - 1 && x <= sx + w + 1 && y >= sy && y <= sy + h);
-      if (!s) return this.leave();
-      tell(ev, d.tables[s[5]], [["worker", d.lanes[s[4]]], ["rows", show(s[6])], ["seconds", show(s[7])]]);
-      this.ring(el("rect", { class: "halo", x: s[0], y: s[1], width: s[2], height: s[3] }));
     }
     slice(k) {
       const d = this.data, s = d.slices[k], [bx, by, bw, bh] = d.box, nx = d.xs.length, ny = d.ys.length, w = bw / nx, h = bh / ny;
