@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/hashicorp/hcl/v2"
@@ -70,55 +69,17 @@ func (s *Stage) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 
 	s.Spec.Op = cmp.Or(s.Spec.Op, cc.Name)
-	diags := s.unfit()
 	if s.declared = cc.Tables.DeclaredFor(s.Spec.Perf, s.Spec.Op); s.declared != nil {
 		s.Spec.Perf = s.declared.Name
 	}
-	if _, known := cc.Tables.Lookup(s.Spec.Perf); known || s.Spec.Perf == "" {
-		return diags
-	}
-
 	near := cc.Tables.Suggest(s.Spec.Perf)
-	if len(near) == 0 {
-		return diags
+	if _, known := cc.Tables.Lookup(s.Spec.Perf); known || len(near) == 0 {
+		return nil
 	}
 
-	return append(diags, stage.WarningAt(cc.Range, "Unknown perf table",
+	return stage.WarningAt(cc.Range, "Unknown perf table",
 		"perf_table %q is not known. Did you mean %q? As it is, the rows are written with the grid's own columns.",
-		s.Spec.Perf, near[0])...)
-}
-
-// unfit warns of values that no export writes: what is measured for them could
-// be looked at here and nowhere else.
-func (s *Stage) unfit() hcl.Diagnostics {
-	var diags hcl.Diagnostics
-	for _, set := range s.Spec.Sets {
-		for _, d := range set.Dims {
-			if why := unfitValue(d); why != "" &&
-				!slices.ContainsFunc(diags, func(o *hcl.Diagnostic) bool { return *o.Subject == d.Range }) {
-				diags = append(diags, stage.WarningAt(d.Range, "Value that no file contains",
-					"%s. Such cases can be measured and looked at, and an export refuses their rows; write the value in another "+
-						"way.", why)...)
-			}
-		}
-	}
-
-	return diags
-}
-
-func unfitValue(d *grid.Dim) string {
-	for i, values := range d.Values {
-		for _, v := range values {
-			if !stage.IsText(v) {
-				continue
-			}
-			if why := textutil.Unfit(v.AsString()); why != "" {
-				return fmt.Sprintf("The value %.40q of %s %s", v.AsString(), d.Fields[i], why)
-			}
-		}
-	}
-
-	return ""
+		s.Spec.Perf, near[0])
 }
 
 // Inputs implements stage.Stage: a grid reads no data.
