@@ -1,7 +1,6 @@
 package export
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/cudaops/load/aiperf"
@@ -158,8 +156,7 @@ func stageAttachment(batch *fileutil.Batch, store *checkpoint.Store, path string
 
 	f, err := os.Open(object)
 	if err != nil {
-		_, err := store.GetBytes(a.Digest) // reports what is wrong
-		return "", cmp.Or(err, fmt.Errorf("object %s cannot be opened", a.Digest))
+		return "", fileutil.Explain("read", object, err)
 	}
 	defer f.Close()
 
@@ -168,8 +165,7 @@ func stageAttachment(batch *fileutil.Batch, store *checkpoint.Store, path string
 		return err
 	})
 	if err == nil && digest != a.Digest {
-		_, err = store.GetBytes(a.Digest)
-		err = cmp.Or(err, fmt.Errorf("object %s changed while it was read", a.Digest))
+		_, err = store.GetBytes(a.Digest) // reports the damage
 	}
 
 	return digest, err
@@ -178,41 +174,29 @@ func stageAttachment(batch *fileutil.Batch, store *checkpoint.Store, path string
 // caseDirs names a folder for each row by the columns of the cases that have more than one value:
 // "concurrency-4_isl-100".
 func caseDirs(ds *stage.Dataset) []string {
-	rec := ds.Table
-	var tell []string
+	out := make([]string, ds.Table.NumRows())
 	for _, name := range ds.Info.Params {
-		if !table.Has(rec, name) {
+		at := table.Index(ds.Table, name)
+		if at < 0 {
 			continue
 		}
 
-		col := rec.Column(slices.Index(table.Names(rec), name))
-		for row := 1; row < table.Len(rec); row++ {
-			if col.ValueStr(row) != col.ValueStr(0) {
-				tell = append(tell, name)
-				break
-			}
+		words := make([]string, len(out))
+		for row := range words {
+			words[row] = name + "-" + fileutil.PlainName(ds.Table.Column(at).ValueStr(row), ".-")
+		}
+		if !slices.ContainsFunc(words, func(w string) bool { return w != words[0] }) {
+			continue
+		}
+		for row, word := range words {
+			out[row] = strings.TrimPrefix(out[row]+"_"+word, "_")
 		}
 	}
 
-	out := make([]string, rec.NumRows())
-	for row := range out {
-		out[row] = caseDir(rec, row, tell)
+	for row, name := range out {
+		if len(name) > 200 || strings.Trim(name, ".") == "" {
+			out[row] = fmt.Sprintf("case-%d", row+1)
+		}
 	}
-
 	return out
-}
-
-func caseDir(rec arrow.Record, row int, tell []string) string {
-	var parts []string
-	for _, name := range tell {
-		value := rec.Column(slices.Index(table.Names(rec), name)).ValueStr(row)
-		parts = append(parts, name+"-"+fileutil.PlainName(value, ".-"))
-	}
-
-	name := strings.Join(parts, "_")
-	if len(name) > 200 || strings.Trim(name, ".") == "" {
-		name = fmt.Sprintf("case-%d", row+1)
-	}
-
-	return name
 }

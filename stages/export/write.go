@@ -10,6 +10,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -316,11 +317,7 @@ func collectedAt(sets []*stage.Dataset) string {
 		}
 	}
 
-	if len(newest) >= len("2006-01-02") {
-		return newest[:len("2006-01-02")]
-	}
-
-	return ""
+	return newest[:min(len(newest), len(time.DateOnly))]
 }
 
 // collectorHash digests what measured: op, runtime, versions and environment.

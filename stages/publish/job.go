@@ -15,9 +15,6 @@ import (
 // ErrNothing is returned if no export has ended.
 var ErrNothing = errors.New("no export has ended yet")
 
-// maxBody is the most characters of a pull request's text.
-const maxBody = 65000
-
 // commitPlan is the content of one commit.
 type commitPlan struct {
 	files   []file
@@ -41,11 +38,6 @@ func (c *Config) prepare(rc *stage.RunContext) (*commitPlan, error) {
 	body, err := c.body(artifacts)
 	if err != nil {
 		return nil, err
-	}
-
-	if runes := []rune(body); len(runes) > maxBody {
-		cut := string(runes[:maxBody-100])
-		body = cut[:strings.LastIndexByte(cut, '\n')+1] + "\nThe rest exceeds the length of a pull request's text.\n"
 	}
 
 	subject := strings.Join(strings.Fields(c.Message), " ")
