@@ -3,7 +3,6 @@ package collect
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
 	"slices"
 
 	"aicplan/cudaops/worker"
@@ -13,8 +12,7 @@ import (
 
 // answer is the result of checking the rows of a task.
 type answer struct {
-	rows    map[int][]worker.Row // by unit
-	dropped int                  // rows of points that were not requested
+	rows map[int][]worker.Row // by unit
 	// repeated counts rows that are equal to another row of the same unit.
 	repeated int
 	last     int // unit of the last row
@@ -26,10 +24,6 @@ type answer struct {
 // them can be used. If only one point of a sweep has an invalid value, only that point fails.
 func (j *job) judge(units []int, answered []worker.Row) (answer, *worker.Failure) {
 	a := answer{rows: map[int][]worker.Row{}}
-	if len(answered) == 0 {
-		return a, rows.Bug("the op returned no rows")
-	}
-
 	task := int(j.units[units[0]].task)
 	check := &rows.Check{Schema: j.schema, Table: j.table, Param: paramsOf(j.cases, task),
 		Sweep: j.cases.SweepColumns(), Demands: j.demands}
@@ -59,7 +53,6 @@ func (j *job) judge(units []int, answered []worker.Row) (answer, *worker.Failure
 		}
 
 		if a.last = unit; unit < 0 {
-			a.dropped++
 			continue
 		}
 
@@ -78,16 +71,12 @@ func (j *job) judge(units []int, answered []worker.Row) (answer, *worker.Failure
 		delete(a.rows, u) // an incomplete point is not a measurement
 	}
 
-	if len(a.rows) == 0 && len(a.faults) > 0 {
-		return a, a.faults[slices.Min(slices.Collect(maps.Keys(a.faults)))]
-	}
-
 	for _, all := range a.rows {
 		a.repeated += repeats(all)
 	}
 
-	if len(a.rows) == 0 {
-		return a, rows.Bug("none of the %d rows belongs to a point of the sweep", len(answered))
+	if len(a.rows)+len(a.faults) == 0 {
+		return a, rows.Bug("the op returned %d rows, none of which belongs to the case", len(answered))
 	}
 
 	return a, nil

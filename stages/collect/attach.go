@@ -35,12 +35,8 @@ func (r *running) store(a worker.Attachment, spool string) (stage.Attachment, er
 		return out, fmt.Errorf("its name is no file's name, or its media type no text of one line")
 	}
 
+	var err error
 	if a.File == "" {
-		if len(a.Data) > worker.MaxAttachmentData {
-			return out, fmt.Errorf("its %d bytes came in a message; more than %d must be a file", len(a.Data),
-				worker.MaxAttachmentData)
-		}
-		var err error
 		out.Digest, err = r.rc.Store.PutBytes(a.Data)
 		return out, err
 	}
@@ -50,11 +46,6 @@ func (r *running) store(a worker.Attachment, spool string) (stage.Attachment, er
 	}
 
 	path := filepath.Join(spool, a.File)
-	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
-		return out, fmt.Errorf("its file %s does not exist or is not a regular file", path)
-	}
-
-	var err error
 	if out.Digest, out.Bytes, err = r.rc.Store.PutFile(path); err != nil {
 		return out, err
 	}

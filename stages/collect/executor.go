@@ -244,14 +244,9 @@ func thisProgram() string {
 	if err == nil {
 		path, err = filepath.Abs(path)
 	}
-
-	if err != nil {
-		path, err = os.Executable()
-	}
 	if err != nil {
 		return "aicplan"
 	}
-
 	return path
 }
 

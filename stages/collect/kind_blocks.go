@@ -16,11 +16,7 @@ import (
 // DecodeBody implements stage.BodyDecoder. Blocks that collect does not define may belong to the runtime
 // kind.
 func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics {
-	native, ok := body.(*hclsyntax.Body)
-	if !ok {
-		return stage.Decode(body, eval, c)
-	}
-
+	native := body.(*hclsyntax.Body)
 	words := stage.TagWords(c)[""]
 	common := *native
 	common.Blocks = nil

@@ -118,11 +118,6 @@ func (c *Config) gpusOf(j *job, cases []int) (map[int]int, error) {
 			}
 
 			f, _ := v.AsBigFloat().Int64()
-			if f > 1<<20 || int64(n)*f > 1<<20 {
-				return nil, fmt.Errorf("gpus_by of %s: %s is %s; no cluster has so many GPUs", c.place.Address,
-					c.place.GPUsBy[k], grid.Text(v))
-			}
-
 			n *= int(f)
 		}
 

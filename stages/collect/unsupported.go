@@ -94,10 +94,6 @@ func readColumn(name string, v any) (columnIn, error) {
 	default:
 		in.values = []any{v}
 	}
-
-	if strings.Contains(name, "*") {
-		return in, errors.New("a product of columns has bounds: { min = ... }, { max = ... } or both")
-	}
 	return in, nil
 }
 

@@ -78,7 +78,6 @@ func (r *running) troubles() {
 // observe adds the telemetry of the GPUs that a case used to the rows of the case. It returns the attachments with the
 // samples.
 func (r *running) observe(o *worker.Outcome) (files []stage.Attachment) {
-
 	workers := gpusOf(o)
 	for i, row := range o.Rows {
 		win := r.watching.Window(row, o.Started, o.Ended)
@@ -88,11 +87,6 @@ func (r *running) observe(o *worker.Outcome) (files []stage.Attachment) {
 			}
 		}
 		telemetry.PerWork(row)
-		if _, load := row["request_throughput"]; load {
-			if text := telemetry.Table(win, r.watching.Of(row, workers...)); text != "" {
-				r.message(stage.MessageShow, text)
-			}
-		}
 		if i == 0 {
 			files = r.series(o.Task.Case.ID, row, win)
 		}

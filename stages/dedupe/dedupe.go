@@ -114,10 +114,6 @@ func (c *Config) Forecast(at hcl.Range, in stage.Forecasts) (*stage.Forecast, hc
 // Run keeps one row of every key, in the input's order.
 func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
 	ds := rc.Inputs["input"]
-	if ds == nil {
-		return nil, fmt.Errorf("dedupe %s got no input", rc.Address)
-	}
-
 	out := *ds
 	if ds.Table == nil {
 		return c.outcome(&out, Choice{}), nil

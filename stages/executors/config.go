@@ -106,12 +106,6 @@ func Parse(s *stage.Service) (*Config, error) {
 		}
 	}
 
-	for _, m := range c.Modules {
-		if strings.ContainsAny(m, " \t\n\r;&|$`'\"") || m == "" {
-			fail("modules contains %q, which is not a module name; put other commands into setup", m)
-		}
-	}
-
 	for name := range c.Options {
 		by, taken := ours[name]
 		switch {

@@ -61,9 +61,7 @@ func (a *attached) experiment(sets []*stage.Dataset) error {
 		for i, dir := range caseDirs(ds) {
 			row := table.Row(ds.Table, i)
 			if id := text(row[experimentID]); id != "" {
-				if dir = fileutil.PlainName(id, "._-"); strings.Trim(dir, ".") == "" {
-					dir = "cell"
-				}
+				dir = fileutil.PlainName(id, "._-")
 			}
 
 			if !a.claim(dir) {

@@ -242,13 +242,8 @@ func (c *Config) sidecars(batch *fileutil.Batch, t target, d payload, file *stag
 		return err
 	}
 
-	if t.place.Family == "comm" {
-		return fmt.Errorf("tables below comm are never reused across versions; remove the reuse blocks")
-	}
-
 	reuse := filepath.Join(dir, tree.ReuseFile)
-	return restage(batch, reuse, func(data []byte) ([]byte,
-		error) {
+	return restage(batch, reuse, func(data []byte) ([]byte, error) {
 		return tree.NextReuse(data, reuse, c.reuseEntries())
 	})
 }

@@ -113,17 +113,8 @@ func columnOf(t hcl.Traversal) (string, bool) {
 	if len(t) != 2 {
 		return "", false
 	}
-
-	switch step := t[1].(type) {
-	case hcl.TraverseAttr:
-		return step.Name, true
-	case hcl.TraverseIndex:
-		if step.Key.Type() == cty.String {
-			return step.Key.AsString(), true
-		}
-	}
-
-	return "", false
+	step, ok := t[1].(hcl.TraverseAttr)
+	return step.Name, ok
 }
 
 // Values implements stage.Valuer. The condition is normalized, so that layout and comments do not change

@@ -36,13 +36,8 @@ type rowsCheck struct {
 
 // columns lists the columns that the condition needs. Those inside coalesce and try may be missing.
 func (c *rowsCheck) columns() []string {
-	node, ok := c.Condition.(hclsyntax.Node)
-	if !ok {
-		return c.names
-	}
-
 	optional := map[string]bool{}
-	_ = hclsyntax.VisitAll(node, func(n hclsyntax.Node) hcl.Diagnostics {
+	_ = hclsyntax.VisitAll(c.Condition.(hclsyntax.Node), func(n hclsyntax.Node) hcl.Diagnostics {
 		if f, ok := n.(*hclsyntax.FunctionCallExpr); ok && (f.Name == "coalesce" || f.Name == "try") {
 			for _, name := range columnNamesOf(f) {
 				optional[name] = true
@@ -131,10 +126,8 @@ func (c *rowsCheck) run(s *subject) finding {
 
 	needed := c.columns()
 	var fast func(row int) float64
-	if expr, ok := c.Condition.(hclsyntax.Expression); ok {
-		if at, flag := values.compile(expr); flag {
-			fast = at
-		}
+	if at, flag := values.compile(c.Condition.(hclsyntax.Expression)); flag {
+		fast = at
 	}
 
 	out := finding{total: s.rows(), limit: "at most " + percent(c.MaxShare)}

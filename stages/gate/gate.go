@@ -147,10 +147,6 @@ func (c *Config) Values() map[string]any {
 // Run evaluates all checks on the input. A failed check sets the outcome's status and is not an error.
 func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
 	ds := rc.Inputs["input"]
-	if ds == nil {
-		return nil, fmt.Errorf("gate %s got no input", rc.Address)
-	}
-
 	out := &stage.Outcome{Status: stage.StatusOK, Data: ds}
 	out.Counts.Rows = table.Len(ds.Table)
 
@@ -161,11 +157,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 			return nil, err
 		}
 
-		s := &subject{ds: ds, rec: ds.Table, shared: shared}
-		if rc.Store != nil {
-			s.object = rc.Store.GetBytes
-		}
-
+		s := &subject{ds: ds, rec: ds.Table, shared: shared, object: rc.Store.GetBytes}
 		for j := range e.refs() {
 			s.others = append(s.others, rc.Inputs[inputName(i, j)])
 		}

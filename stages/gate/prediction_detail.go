@@ -358,10 +358,6 @@ func (t *tracedRows) kernels(s *subject, row int) (map[string]map[string]float64
 		return nil, err.Error()
 	}
 
-	if s.object == nil {
-		return nil, "its traces cannot be read without a state folder"
-	}
-
 	sums := map[string]map[string]float64{}
 	ranks := map[string]int{}
 

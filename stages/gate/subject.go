@@ -24,7 +24,7 @@ type subject struct {
 	rec     arrow.Record     // nil if there is no table
 	others  []*stage.Dataset // those that the check refers to
 	perCase map[string]int   // number of rows by case; computed on first use
-	// object reads an attachment by its digest; nil without a state folder.
+	// object reads an attachment by its digest.
 	object func(digest string) ([]byte, error)
 	shared *prepared
 }
@@ -185,11 +185,8 @@ func number(v float64) string {
 
 func percent(v float64) string { return strconv.FormatFloat(100*v, 'f', 2, 64) + " %" }
 
-// round rounds to four significant digits for messages.
+// round rounds a positive number to four significant digits for messages.
 func round(v float64) float64 {
-	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
-		return v
-	}
-	digits := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(v))))
+	digits := math.Pow(10, 3-math.Floor(math.Log10(v)))
 	return math.Round(v*digits) / digits
 }

@@ -163,9 +163,5 @@ func (r repository) identity(ctx context.Context) (string, error) {
 		)
 	}
 
-	at := strings.LastIndexByte(out, '>')
-	if at < 0 {
-		return "", fmt.Errorf("git reports the unexpected committer %q", out)
-	}
-	return out[:at+1], nil
+	return out[:strings.LastIndexByte(out, '>')+1], nil // without the time
 }

@@ -3,13 +3,12 @@ package report
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
+	"gonum.org/v1/gonum/floats"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
@@ -94,35 +93,21 @@ func readWatched(store *checkpoint.Store, tables []model.TableInput) ([]model.Wa
 
 // samples calls each for every value that is drawn.
 func samples(rec arrow.Record, each func(metric int, device string, at, value float64)) error {
-	at := table.Index(rec, perf.SeriesTime)
-	if at < 0 {
-		return fmt.Errorf("the series has no column %s", perf.SeriesTime)
-	}
-
-	times, ok := rec.Column(at).(*array.Int64)
-	if !ok {
-		return fmt.Errorf("the column %s of the series contains no times", perf.SeriesTime)
-	}
-
-	devices, err := devicesOf(rec)
-	if err != nil {
+	times, err := table.Int64s(rec, perf.SeriesTime)
+	devices, err2 := devicesOf(rec)
+	if err := errors.Join(err, err2); err != nil {
 		return err
 	}
 
 	for m, s := range shown {
-		i := table.Index(rec, s.column)
-		if i < 0 {
-			continue
+		values, err := table.Float64s(rec, s.column)
+		if err != nil {
+			continue // no device has this metric
 		}
 
-		values, ok := rec.Column(i).(*array.Float64)
-		if !ok {
-			return fmt.Errorf("the column %s of the series contains no numbers", s.column)
-		}
-
-		for row := range table.Len(rec) {
-			if values.IsValid(row) {
-				each(m, devices[row], float64(times.Value(row))/1e9, values.Value(row))
+		for row, v := range values.Values {
+			if !values.Null(row) {
+				each(m, devices[row], float64(times.Values[row])/1e9, v)
 			}
 		}
 	}
@@ -158,11 +143,7 @@ func devicesOf(rec arrow.Record) ([]string, error) {
 // spread keeps at most mostSamples, in order of time.
 func spread(w model.Watched) model.Watched {
 	order := make([]int, len(w.At))
-	for i := range order {
-		order[i] = i
-	}
-
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(w.At[a], w.At[b]) })
+	floats.ArgsortStable(slices.Clone(w.At), order)
 	n := min(len(order), mostSamples)
 	at, value := make([]float64, n), make([]float64, n)
 	for i := range n {

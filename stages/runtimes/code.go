@@ -265,10 +265,7 @@ func (e Entry) find(f CodeFile, python string) string {
 
 // CodeKey returns the key of an op in Environment.Code.
 func CodeKey(rt *stage.Runtime, op string, bind any) string {
-	raw, err := json.Marshal([]any{bind, rt.Path, rt.CollectorRoot})
-	if err != nil {
-		return op
-	}
+	raw, _ := json.Marshal([]any{bind, rt.Path, rt.CollectorRoot}) // a binding has values of JSON only
 	return op + " " + shortSum(raw)
 }
 

@@ -74,10 +74,8 @@ func (k *onCPU) Probe(ctx context.Context, rt *stage.Runtime) *Environment {
 
 // Look implements Kind.
 func (k *onCPU) Look(ctx context.Context, _ *Pools, rt *stage.Runtime) (string, error) {
-	env := k.Probe(ctx, rt)
-	if env == nil {
-		return "", &Missing{What: "the cpu runtime does not start in this build",
-			Fix: "build aicplan with its module information (go build, not from single files)"}
+	if env := k.Probe(ctx, rt); env != nil {
+		return env.String(), nil
 	}
-	return fmt.Sprintf("%s %s on %s", env.Framework, env.Version, env.Device), nil
+	return "its options are not known yet", nil
 }

@@ -2,9 +2,7 @@ package runtimes
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 
@@ -94,16 +92,8 @@ func (*onCUDA) Bind(bind any, planDir string) (any, error) {
 
 	defer root.Close()
 	src, err := root.ReadFile(name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf(
-			"bind.file is %q: kernels are read from the plan's folder; write a path relative to it that stays below it: %w",
-			name,
-			err,
-		)
-	}
-
 	if err != nil {
-		return nil, fmt.Errorf("bind.file: %w", err)
+		return nil, fmt.Errorf("bind.file is %q, which must be a file below the plan's folder: %w", name, err)
 	}
 
 	with := maps.Clone(b)

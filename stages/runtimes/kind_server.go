@@ -141,12 +141,7 @@ func (*onServer) Grace(rt *stage.Runtime) time.Duration {
 
 // Look checks that the server's program and package are on this machine.
 func (k *onServer) Look(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error) {
-	command := textsAt(rt.Options["command"])
-	if len(command) == 0 {
-		return "", &Missing{What: rt.Address + " has no command", Fix: "give command the program that starts the server"}
-	}
-
-	program := command[0]
+	program := append(textsAt(rt.Options["command"]), "")[0] // "" if it is not known yet
 	if len(server.Names(program)) > 0 {
 		return "its program depends on the case", nil
 	}

@@ -91,14 +91,8 @@ func (p *Pools) Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 	spec.Env, spec.Answer = append(spec.Env, about.Env...), about.Answer
 	spec.StartHelp = kind.StartHelp(rt)
 
-	const startsWithin = pyhost.OptionStartsWithin
-	if v, ok := rt.Options[startsWithin]; ok && about.Option(startsWithin) != nil && v.IsKnown() && !v.IsNull() &&
-		v.AsString() != "" {
-		if spec.HelloTimeout, err = time.ParseDuration(v.AsString()); err != nil {
-			return worker.Spec{}, fmt.Errorf("%s: %s: %w", rt.Address, startsWithin, err)
-		}
-	}
-
+	// The option has been checked; 0 means the default.
+	spec.HelloTimeout, _ = time.ParseDuration(textAt(rt.Options[pyhost.OptionStartsWithin]))
 	if about.Inside && len(rt.Launcher) == 0 {
 		spec.Inside = about.Host
 		return spec, nil

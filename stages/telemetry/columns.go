@@ -10,7 +10,6 @@ import (
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/telemetry"
 	"aicplan/cudaops/worker"
-	"aicplan/sink/base/textutil"
 )
 
 // Columns returns the columns of a row from a window. Only the GPUs of the row count. Power, energy and memory are sums
@@ -75,36 +74,6 @@ var gaugeColumns = []gaugeColumn{
 	{telemetry.MemoryUsed, "gpu_memory_gb", true, false},
 	{telemetry.SMClock, "gpu_sm_clock_mhz", false, false},
 	{telemetry.Temperature, "gpu_temperature_c", false, false},
-}
-
-// Table returns the readings of the GPUs that a row counts, for a terminal of 80 columns. It returns "" if
-// none of them has readings.
-func Table(w *telemetry.Window, of Counted) string {
-	t := new(textutil.Table).Left("GPU").Right("avg W", "max W", "avg %", "max %", "max GB", "avg MHz", "max °C")
-	for _, g := range w.GPUs {
-		if !of.has(g.GPU) || len(g.Metrics) == 0 {
-			continue
-		}
-
-		text := func(metric, stat string) string {
-			if st := g.Get(metric); st != nil && st.Count > 0 {
-				return strconv.FormatFloat(st.Values[stat], 'f', 0, 64)
-			}
-			return "-"
-		}
-
-		t.Row(strings.TrimSpace(string(g.GPU.Index)+" "+g.GPU.Name), text(telemetry.Power, "avg"),
-			text(telemetry.Power, "max"), text(telemetry.Utilization, "avg"), text(telemetry.Utilization, "max"),
-			text(telemetry.MemoryUsed, "max"), text(telemetry.SMClock, "avg"), text(telemetry.Temperature, "max"))
-	}
-
-	if t.Len() == 0 {
-		return ""
-	}
-	var b strings.Builder
-	b.WriteString("GPUs: power, utilisation, memory, SM clock and temperature\n")
-	_ = t.Text(&b, "  ", 0) // a strings.Builder returns no errors
-	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // whole returns one window for each GPU: that of the GPU itself, or of its first MIG slice.

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
-	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
@@ -32,36 +31,24 @@ func (f facts) values(passed bool) map[string]cty.Value {
 
 // factsOf reads the facts of a record. ok is false for records without them.
 func factsOf(rec *checkpoint.StageRecord) (f facts, check stage.CheckResult, ok bool) {
-	var vals map[string]ctyjson.SimpleJSONValue
+	var vals map[string]any
 	var checks []stage.CheckResult
 	if json.Unmarshal(rec.Values, &vals) != nil || json.Unmarshal(rec.Checks, &checks) != nil || len(checks) != 1 {
 		return f, check, false
 	}
 
-	ok = true
 	read := func(name string) float64 {
-		v, there := vals[name]
-		if !there || v.Value == cty.NilVal || v.Type() != cty.Number {
-			ok = false
+		v, known := vals[name].(float64)
+		if !known {
 			return math.NaN()
 		}
-
-		if v.IsNull() {
-			return math.NaN()
-		}
-
-		n, _ := v.AsBigFloat().Float64()
-		return n
+		return v
 	}
 
 	f = facts{median: read("median"), p95: read("p95"), worst: read("worst"), lines: checks[0].Rows}
 	sampled, failed := read("sampled"), read("failed")
-	if math.IsNaN(sampled) || math.IsNaN(failed) {
-		return f, checks[0], false
-	}
-
 	f.sampled, f.failed = int(sampled), int(failed)
-	return f, checks[0], ok
+	return f, checks[0], !math.IsNaN(sampled + failed)
 }
 
 // Judge implements stage.Judge. Limits and severity do not affect what is measured.

@@ -205,10 +205,7 @@ func num(v float64) string {
 
 // short rounds a value to six significant digits, for the page's script.
 func short(v float64) float64 {
-	s, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64)
-	if err != nil {
-		return v
-	}
+	s, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64)
 	return s
 }
 

@@ -129,35 +129,35 @@ func (f *Follower) lines(b []byte) {
 
 // event is a line of events.ndjson, as engine/run and the stages write it.
 type event struct {
-	At       time.Time      `json:"@timestamp"`
-	Level    string         `json:"@level"`
-	Text     string         `json:"@message"`
-	Type     string         `json:"type"`
-	Stage    string         `json:"stage"`
-	Kind     string         `json:"kind"`
-	Plan     string         `json:"plan"`
-	Host     string         `json:"host"`
-	PID      int            `json:"pid"`
-	Graph    []node         `json:"graph"`
-	Reason   string         `json:"reason"`
-	Status   string         `json:"status"`
-	Reused   bool           `json:"reused"`
-	Seconds  float64        `json:"seconds"`
-	Message  string         `json:"message"`
-	Counts   stage.Counts   `json:"counts"`
-	ExitCode int            `json:"exit_code"`
-	Done     int            `json:"done"`
-	Failed   int            `json:"failed"`
-	Skipped  int            `json:"skipped"`
-	Total    int            `json:"total"`
-	Before   int            `json:"before"`
-	Op       string         `json:"op"`
-	Class    string         `json:"class"`
-	Params   any            `json:"params"`
-	Worker   string         `json:"worker"`
-	Device   string         `json:"device_uuid"`
-	Cases    int            `json:"cases"`
-	Metrics  map[string]any `json:"metrics"`
+	At       time.Time       `json:"@timestamp"`
+	Level    string          `json:"@level"`
+	Text     string          `json:"@message"`
+	Type     string          `json:"type"`
+	Stage    string          `json:"stage"`
+	Kind     string          `json:"kind"`
+	Plan     string          `json:"plan"`
+	Host     string          `json:"host"`
+	PID      int             `json:"pid"`
+	Graph    []node          `json:"graph"`
+	Reason   string          `json:"reason"`
+	Status   string          `json:"status"`
+	Reused   bool            `json:"reused"`
+	Seconds  float64         `json:"seconds"`
+	Message  string          `json:"message"`
+	Counts   stage.Counts    `json:"counts"`
+	ExitCode int             `json:"exit_code"`
+	Done     int             `json:"done"`
+	Failed   int             `json:"failed"`
+	Skipped  int             `json:"skipped"`
+	Total    int             `json:"total"`
+	Before   int             `json:"before"`
+	Op       string          `json:"op"`
+	Class    string          `json:"class"`
+	Params   json.RawMessage `json:"params"`
+	Worker   string          `json:"worker"`
+	Device   string          `json:"device_uuid"`
+	Cases    int             `json:"cases"`
+	Metrics  map[string]any  `json:"metrics"`
 }
 
 type node struct {
@@ -282,7 +282,7 @@ func (s *State) failed(e event) {
 	}
 
 	g.Count++
-	g.Example, g.Last = paramsText(e.Params), e.At
+	g.Example, g.Last = textutil.Visible(string(e.Params)), e.At
 }
 
 func (s *State) sampled(e event) {
@@ -302,7 +302,7 @@ func (s *State) sampled(e event) {
 	}
 
 	w.Device, w.Cases = e.Device, e.Cases
-	sample := Sample{At: e.At, Cases: e.Cases, Params: paramsText(e.Params), Metrics: map[string]float64{}}
+	sample := Sample{At: e.At, Cases: e.Cases, Params: textutil.Visible(string(e.Params)), Metrics: map[string]float64{}}
 	for name, v := range e.Metrics {
 		if x, ok := v.(float64); ok {
 			sample.Metrics[name] = x
@@ -312,16 +312,4 @@ func (s *State) sampled(e event) {
 	if w.Samples = append(w.Samples, sample); len(w.Samples) > maxSamples {
 		w.Samples = thin(w.Samples)
 	}
-}
-
-func paramsText(v any) string {
-	if v == nil {
-		return ""
-	}
-
-	b, err := json.Marshal(v)
-	if err != nil {
-		return ""
-	}
-	return textutil.Visible(string(b))
 }

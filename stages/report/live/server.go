@@ -62,7 +62,6 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /api/runs/{id}", s.run)
 	mux.HandleFunc("GET /api/runs/{id}/stream", s.stream)
 	mux.HandleFunc("GET /runs/{id}/report", s.report)
-	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 
 	return s.guard(mux)
 }
@@ -190,17 +189,10 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	flush, ok := w.(http.Flusher)
-	if !ok {
-		http.Error(w, "no streaming here", http.StatusInternalServerError)
-		return
-	}
-
 	w.Header().Set("Content-Type", "text/event-stream")
 	send := func(format string, args ...any) bool {
 		_, err := fmt.Fprintf(w, format, args...)
-		flush.Flush()
-		return err == nil
+		return err == nil && http.NewResponseController(w).Flush() == nil
 	}
 	if !send("retry: 2000\n\n") {
 		return
