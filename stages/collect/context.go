@@ -138,10 +138,6 @@ var beside = map[string]string{
 // rows, with the reasons.
 func (c *Config) excluded() map[string]string {
 	out := map[string]string{}
-	if c.runtime == nil {
-		return out
-	}
-
 	for path, why := range c.runtimeBeside() {
 		out["runtime."+path] = why
 	}
@@ -179,9 +175,7 @@ func (c *Config) Values() map[string]any {
 	if c.bind != nil {
 		out["bind"] = c.bind
 	}
-	if c.runtime != nil {
-		out["runtime"] = stage.RuntimeValues(c.runtime)
-	}
+	out["runtime"] = stage.RuntimeValues(c.runtime)
 	if len(c.blocks) > 0 {
 		out["blocks"] = plainBlocks(c.blocks)
 	}

@@ -27,7 +27,7 @@ func (c *Config) Elsewhere() bool { return c.place.Elsewhere() }
 // Warm implements stage.DeviceUser. It returns the runtime's address if the workers keep running after a
 // stage, or "" if the kind of the runtime stops them.
 func (c *Config) Warm() string {
-	if c.runtime == nil || c.about().Released {
+	if c.about().Released {
 		return ""
 	}
 	return c.runtime.Address
@@ -82,7 +82,7 @@ func (c *Config) number(name string) int {
 
 // onOneNode reports whether the servers of the runtime run on one node.
 func (c *Config) onOneNode() bool {
-	if c.runtime == nil || !c.about().OneNode {
+	if !c.about().OneNode {
 		return false
 	}
 	command := option[[]any](c.runtime, "command")

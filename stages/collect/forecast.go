@@ -27,10 +27,6 @@ var _ stage.Forecaster = (*Config)(nil)
 // Forecast implements stage.Forecaster.
 func (c *Config) Forecast(at hcl.Range, in stage.Forecasts) (*stage.Forecast, hcl.Diagnostics) {
 	diags := c.noLatencies(at, in(c.estimate))
-	if c.grid == nil || c.runtime == nil {
-		return nil, diags
-	}
-
 	g := in(c.grid)
 	if g == nil {
 		return nil, diags

@@ -87,11 +87,11 @@ func (c *Config) workerBlocks() (json.RawMessage, error) {
 
 // measured returns the measure settings that are part of keys, or nil if the workers use none.
 func (c *Config) measured() any {
-	if c.runtime != nil && len(c.about().Measure) == 0 {
+	if len(c.about().Measure) == 0 {
 		return nil
 	}
 	s := c.settings
-	if c.runtime != nil && !slices.Contains(c.about().Measure, "operating_point") {
+	if !slices.Contains(c.about().Measure, "operating_point") {
 		s.OperatingPoint = "" // workers without a power cap have no operating point
 	}
 	return s

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"aicplan/cudaops/nvml"
-	cudatelemetry "aicplan/cudaops/telemetry"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
 	"aicplan/stages/telemetry"
@@ -88,7 +87,11 @@ func (r *running) observe(o *worker.Outcome) (files []stage.Attachment) {
 		}
 		telemetry.PerWork(row)
 		if i == 0 {
-			files = r.series(o.Task.Case.ID, row, win)
+			recorded, err := r.watching.Files(row, win)
+			if err != nil {
+				r.message("warn", fmt.Sprintf("case %s: its telemetry is not kept: %v", o.Task.Case.ID, err))
+			}
+			files = r.attach(worker.Outcome{Task: o.Task, Attachments: recorded})
 		}
 	}
 
@@ -96,25 +99,6 @@ func (r *running) observe(o *worker.Outcome) (files []stage.Attachment) {
 	// Running cases started after the oldest sample that is kept.
 	r.watching.Forget(o.Ended.Add(-keepTelemetry))
 	return files
-}
-
-// series stores the samples of a window as attachments.
-func (r *running) series(id string, row worker.Row, win *cudatelemetry.Window) []stage.Attachment {
-	files, err := r.watching.Files(row, win)
-	var out []stage.Attachment
-	for _, f := range files {
-		a := stage.Attachment{Name: f.Name, MediaType: f.MediaType, Bytes: int64(len(f.Data))}
-		if a.Digest, err = r.rc.Store.PutBytes(f.Data); err != nil {
-			break
-		}
-		out = append(out, a)
-	}
-
-	if err != nil {
-		r.message("warn", fmt.Sprintf("case %s: its telemetry is not kept: %v", id, err))
-	}
-
-	return out
 }
 
 // keepTelemetry is how long samples are kept. It exceeds the duration of a load point.

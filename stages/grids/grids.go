@@ -64,10 +64,6 @@ func partOf(v cty.Value) (*grid.Part, error) {
 // Check implements stage.Stage. An unknown table may be the plan's own. A name that almost equals a known one
 // is probably a mistake: the rows would have no declared columns, key and words.
 func (s *Stage) Check(cc *stage.CheckContext) hcl.Diagnostics {
-	if s.Spec == nil {
-		return nil
-	}
-
 	s.Spec.Op = cmp.Or(s.Spec.Op, cc.Name)
 	if s.declared = cc.Tables.DeclaredFor(s.Spec.Perf, s.Spec.Op); s.declared != nil {
 		s.Spec.Perf = s.declared.Name
@@ -88,9 +84,6 @@ func (s *Stage) Inputs() []stage.Input { return nil }
 // Cases expands the grid.
 func (s *Stage) Cases(ctx context.Context) (*grid.Cases, hcl.Diagnostics) {
 	s.once.Do(func() {
-		if s.Spec == nil {
-			return // DecodeBody has reported why
-		}
 		s.cases, s.diags = grid.Expand(ctx, s.Spec, grid.Options{})
 	})
 	return s.cases, s.diags

@@ -3,7 +3,6 @@ package report
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,9 +30,9 @@ type Past struct {
 	ExitCode int
 	// Ended is false for a run that goes on, or was killed.
 	Ended bool
-	// Statement is the statement of the run's first report stage, or nil if none
+	// Statement is the statement of the run's first report stage. It is empty if none
 	// ran.
-	Statement *Statement
+	Statement Statement
 	// Whole is true for a run of all stages of its plan. It is false if --target or
 	// --exclude selected some, and if it is unknown.
 	Whole  bool
@@ -163,7 +162,7 @@ type event struct {
 	After     []string            `json:"after"`
 	Waterfall *stage.Waterfall    `json:"waterfall"`
 	ExitCode  int                 `json:"exit_code"`
-	Statement *Statement          `json:"statement"`
+	Statement Statement           `json:"statement"`
 	Done      int                 `json:"done"`
 	Total     int                 `json:"total"`
 }
@@ -237,7 +236,7 @@ func (p *Past) take(e event) {
 		p.Seconds, p.ExitCode, p.Ended = e.Seconds, e.ExitCode, true
 
 	case statementEvent:
-		if p.Statement == nil {
+		if p.Statement.Inputs == nil {
 			p.Statement = e.Statement
 		}
 
@@ -313,66 +312,4 @@ type Statement struct {
 	References []string `json:"references,omitempty"`
 	// Inputs are the addresses of the stages that the report describes.
 	Inputs []string `json:"inputs,omitempty"`
-}
-
-// statement returns the statement of the run's first report stage: from its event or, if
-// it was reused, from the config of its record.
-func (p *Past) statement(store *checkpoint.Store) (Statement, error) {
-	if p.Statement != nil {
-		return *p.Statement, nil
-	}
-
-	for _, s := range p.Stages {
-		// Of those that describe the whole run, take the one that also covers failed stages.
-		if s.Class != stage.Report || !s.Reused {
-			continue
-		}
-
-		rec, err := store.ReadStage(s.Address)
-		if errors.Is(err, checkpoint.ErrMissing) || errors.Is(err, checkpoint.ErrCorrupt) {
-			continue
-		}
-
-		if err != nil {
-			return Statement{}, err
-		}
-
-		var inputs struct {
-			Config Statement         `json:"config"`
-			Inputs map[string]string `json:"inputs"` // by name and address
-		}
-		if err := json.Unmarshal(rec.Inputs, &inputs); err != nil {
-			return Statement{}, fmt.Errorf("record of %s: %w", s.Address, err)
-		}
-
-		inputs.Config.Inputs = described(inputs.Inputs)
-		return inputs.Config, nil
-	}
-
-	return Statement{}, nil
-}
-
-// described are the addresses of a report's inputs, in their order, from the
-// names that its key has for them: "inputs[0] gate.gemm".
-func described(inputs map[string]string) []string {
-	type input struct {
-		at      int
-		address string
-	}
-
-	var found []input
-	for name := range inputs {
-		var in input
-		if n, err := fmt.Sscanf(name, "inputs[%d] %s", &in.at, &in.address); err == nil && n == 2 {
-			found = append(found, in)
-		}
-	}
-
-	slices.SortFunc(found, func(a, b input) int { return cmp.Compare(a.at, b.at) })
-	var out []string
-	for _, in := range found {
-		out = append(out, in.address)
-	}
-
-	return out
 }

@@ -24,12 +24,7 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 		in.Run.ExitCode = &p.ExitCode
 	}
 
-	st, err := p.statement(store)
-	if err != nil {
-		return in, err
-	}
-
-	in.Title = st.Title
+	in.Title = p.Statement.Title
 	data := map[string]*stage.Dataset{}
 
 	stale := map[string]string{}
@@ -67,14 +62,14 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 	}
 
 	var references []*stage.Dataset
-	for _, addr := range st.References {
+	for _, addr := range p.Statement.References {
 		references = append(references, data[addr])
 	}
 
-	for _, addr := range p.tables(st, data) {
+	for _, addr := range p.tables(data) {
 		from := p.source(addr, data)
 		t := model.TableInput{Address: addr, Data: data[from], Stale: stale[from]}
-		t.Compare(references, st.References)
+		t.Compare(references, p.Statement.References)
 		in.Tables = append(in.Tables, t)
 	}
 
@@ -90,9 +85,9 @@ func kept(s stage.Status) bool {
 
 // tables are the stages that the run's own report describes, so that both give
 // the same numbers; without one the last stage of every table.
-func (p *Past) tables(st Statement, data map[string]*stage.Dataset) []string {
+func (p *Past) tables(data map[string]*stage.Dataset) []string {
 	var out []string
-	for _, addr := range st.Inputs {
+	for _, addr := range p.Statement.Inputs {
 		if p.source(addr, data) != "" {
 			out = append(out, addr)
 		}
@@ -101,7 +96,7 @@ func (p *Past) tables(st Statement, data map[string]*stage.Dataset) []string {
 	if len(out) > 0 {
 		return out
 	}
-	return slices.DeleteFunc(p.leaves(data), func(addr string) bool { return slices.Contains(st.References, addr) })
+	return slices.DeleteFunc(p.leaves(data), func(addr string) bool { return slices.Contains(p.Statement.References, addr) })
 }
 
 // leaves are the last stages that have a table each: of collect, dedupe and

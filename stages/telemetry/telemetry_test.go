@@ -77,7 +77,8 @@ func twoGPUs() *cudatest.NVML {
 
 func TestColumns(t *testing.T) {
 	t.Parallel()
-	var files []File // read outside of the bubble: Arrow keeps what unpacks them, and other bubbles must not use it
+	// Read outside of the bubble: Arrow keeps what unpacks them, and other bubbles must not use it.
+	var files []worker.Attachment
 	synctest.Test(t, func(t *testing.T) {
 		c, err := Parse(block(map[string]cty.Value{"defaults": cty.False, "interval": cty.StringVal("100ms")}))
 		if err != nil {
@@ -227,9 +228,9 @@ func TestOnlyTheCasesGPUsCount(t *testing.T) {
 
 // checkFiles: the lines and the series of a window have the same samples, each
 // in its own units.
-func checkFiles(t *testing.T, files []File) {
+func checkFiles(t *testing.T, files []worker.Attachment) {
 	t.Helper()
-	byName := map[string]File{}
+	byName := map[string]worker.Attachment{}
 	for _, f := range files {
 		byName[f.Name] = f
 	}

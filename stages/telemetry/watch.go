@@ -159,15 +159,9 @@ func (c Counted) has(g telemetry.GPU) bool {
 	return slices.ContainsFunc(c.named, func(uuid string) bool { return strings.EqualFold(uuid, g.UUID) })
 }
 
-// File is an attachment of a case.
-type File struct {
-	Name, MediaType string
-	Data            []byte
-}
-
 // Files returns the attachments of a row: the statistics of its window, and its samples if there are several. It
 // returns none for a window without samples, unless the user named a source.
-func (w *Watch) Files(row worker.Row, win *telemetry.Window) ([]File, error) {
+func (w *Watch) Files(row worker.Row, win *telemetry.Window) ([]worker.Attachment, error) {
 	sampled := slices.ContainsFunc(win.GPUs, func(g *telemetry.GPUWindow) bool { return g.Samples > 1 })
 	if !sampled && !slices.ContainsFunc(win.Sources, func(s telemetry.Status) bool { return !s.Default }) {
 		return nil, nil
@@ -180,7 +174,7 @@ func (w *Watch) Files(row worker.Row, win *telemetry.Window) ([]File, error) {
 		return nil, err
 	}
 
-	out := []File{{SummaryName, "application/json", summary}}
+	out := []worker.Attachment{{Name: SummaryName, MediaType: "application/json", Data: summary}}
 	if !sampled {
 		return out, nil
 	}
@@ -201,18 +195,18 @@ func (w *Watch) Files(row worker.Row, win *telemetry.Window) ([]File, error) {
 		return nil, err
 	}
 
-	return append(append(out, phases...), File{LinesName, "application/x-ndjson", lines},
-		File{SeriesName, perf.SeriesType, over}), nil
+	return append(append(out, phases...), worker.Attachment{Name: LinesName, MediaType: "application/x-ndjson", Data: lines},
+		worker.Attachment{Name: SeriesName, MediaType: perf.SeriesType, Data: over}), nil
 }
 
 // phases returns AIPerf's statistics of single phases. There are none without a warm-up.
-func (w *Watch) phases(row worker.Row, win *telemetry.Window) ([]File, error) {
+func (w *Watch) phases(row worker.Row, win *telemetry.Window) ([]worker.Attachment, error) {
 	from, to, ok := span(row, WarmupStart, WarmupEnd)
 	if !ok {
 		return nil, nil
 	}
 
-	var out []File
+	var out []worker.Attachment
 	for i, p := range []struct {
 		name string
 		win  *telemetry.Window
@@ -228,7 +222,8 @@ func (w *Watch) phases(row worker.Row, win *telemetry.Window) ([]File, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, File{aiperf.PhaseFile(p.name, SummaryName), "application/json", raw})
+		out = append(out, worker.Attachment{Name: aiperf.PhaseFile(p.name, SummaryName), MediaType: "application/json",
+			Data: raw})
 	}
 	return out, nil
 }
