@@ -10,6 +10,7 @@ import (
 
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
 	"aicplan/stages/collect/policy"
 	"aicplan/stages/collect/rows"
@@ -201,9 +202,7 @@ func (j *job) sweepOf(task int) *sweep {
 
 // mustDecode decodes the JSON of a grid, which is valid.
 func mustDecode(raw []byte, into any) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if err := d.Decode(into); err != nil {
+	if err := textutil.DecodeJSON(raw, into); err != nil {
 		panic("collect: the sweep of a grid is no JSON: " + err.Error())
 	}
 }

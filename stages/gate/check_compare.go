@@ -10,7 +10,6 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/diff"
-	"aicplan/sink/tree"
 	"aicplan/stages/dedupe"
 )
 
@@ -147,21 +146,12 @@ func (c *compare) run(s *subject) finding {
 // commonKey returns the columns that identify a row in the data and in the reference. Both must have all
 // of them; otherwise different rows would look alike.
 func commonKey(s *subject, whose string) ([]string, error) {
-	key := s.fullKey()
-	if err := lackingKey(s.rec, "the data", key); err != nil {
-		return nil, err
-	}
-
+	key, theirs := s.fullKey(), (&subject{ds: s.others[0]}).key()
 	if err := lackingKey(s.reference(), whose, key); err != nil {
 		return nil, err
 	}
-
-	// The key columns of the reference are required too.
-	theirs := (&subject{ds: s.others[0]}).key()
-	for _, k := range theirs {
-		if _, optional := tree.Defaults[k]; s.rec != nil && !optional && !slices.Contains(key, k) && column(s.rec, k) == nil {
-			return nil, fmt.Errorf("the data lacks the column %s, which identifies rows of %s", k, whose)
-		}
+	if err := lackingKey(s.rec, "the data", slices.Concat(key, theirs)); err != nil && s.rec != nil {
+		return nil, err
 	}
 
 	if len(key) == 0 {

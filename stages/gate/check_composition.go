@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/table"
 )
 
@@ -177,11 +177,8 @@ func (p *partSet) read(rec arrow.Record, names []string, rows map[string][]found
 
 // partsOf parses the column "parts" of a row.
 func partsOf(text string) ([]part, error) {
-	d := json.NewDecoder(bytes.NewReader([]byte(text)))
-	d.UseNumber()
-
 	var raw []map[string]any
-	if err := d.Decode(&raw); err != nil {
+	if err := textutil.DecodeJSON([]byte(text), &raw); err != nil {
 		return nil, fmt.Errorf("parts is no JSON list of objects: %w", err)
 	}
 

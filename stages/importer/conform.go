@@ -205,7 +205,9 @@ func (c *conformer) convert(want catalog.Column) error {
 // neither as a number nor as true or false.
 func (c *conformer) refuse(want catalog.Column, err error) error {
 	if col, wordErr := table.Strings(c.rec, want.Name); wordErr == nil && want.Type.ID() != arrow.STRING {
-		at := max(0, slices.IndexFunc(col.Values, func(v string) bool { return v != "" && !json.Valid([]byte(v)) }))
+		at := max(0, slices.IndexFunc(col.Values, func(v string) bool {
+			return v != "" && !json.Valid([]byte(strings.ToLower(v)))
+		}))
 		err = fmt.Errorf("row %d has the text %q", at+1, col.Values[at])
 	}
 	return fmt.Errorf("%s: the column %s cannot be read as %s: %w", c.path, want.Name, want.Type, err)

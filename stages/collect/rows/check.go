@@ -63,15 +63,9 @@ func (c *Check) number(name, text string) (n json.Number, wanted bool) {
 
 // Row returns the first error in row i of the worker's answer, or nil.
 func (c *Check) Row(row worker.Row, i int) *worker.Failure {
-	for name, v := range row {
-		if c.misfit(name, v, i) == nil {
-			continue
-		}
-		// Report the first error by column name, so that the message is deterministic.
-		for _, name := range slices.Sorted(maps.Keys(row)) {
-			if f := c.misfit(name, row[name], i); f != nil {
-				return f
-			}
+	for _, name := range slices.Sorted(maps.Keys(row)) {
+		if f := c.misfit(name, row[name], i); f != nil {
+			return f
 		}
 	}
 

@@ -12,6 +12,7 @@ import (
 	"aicplan/sink/catalog"
 	"aicplan/sink/rules"
 	"aicplan/sink/table"
+	"aicplan/stages/dedupe"
 	"aicplan/systems"
 )
 
@@ -103,7 +104,7 @@ func FacetsOf(ds *stage.Dataset, spec *systems.Spec) *Facets {
 		return &Facets{Metric: own, Unit: own.Unit}
 	}
 
-	t := tableOf(ds)
+	t, _ := dedupe.PerfTable(ds)
 	f := &Facets{Rows: table.Len(rec)}
 	var works []rules.Work
 	if t != nil {
@@ -147,21 +148,6 @@ func FacetsOf(ds *stage.Dataset, spec *systems.Spec) *Facets {
 	}
 
 	return f
-}
-
-func tableOf(ds *stage.Dataset) *catalog.Table {
-	name := ds.Info.Perf
-	if name == "" {
-		if op, ok := catalog.LookupOp(ds.Info.Op); ok {
-			name = op.Table
-		}
-	}
-
-	t, ok := ds.Info.Tables().Lookup(name)
-	if !ok {
-		return nil
-	}
-	return t
 }
 
 func (f *Facets) throttled(rec arrow.Record) {

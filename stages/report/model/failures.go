@@ -180,14 +180,9 @@ func ledgerColumns(sources []StageLedger) []string {
 	return append(out, slices.Sorted(maps.Keys(params))...)
 }
 
-func decodeParams(text string) map[string]any {
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	m := map[string]any{}
-	if d.Decode(&m) != nil {
-		return map[string]any{}
-	}
-	return m
+func decodeParams(text string) (params map[string]any) {
+	_ = textutil.DecodeJSON([]byte(text), &params) // a collect has written it
+	return params
 }
 
 // TotalFailures adds up the groups.
