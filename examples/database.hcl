@@ -68,13 +68,12 @@ collect "gemm" {
 }
 
 verify "gemm" {
-  collect    = collect.gemm
-  sample     = 20
-  by         = ["m"]
-  seed       = 3
-  median     = 0.01
-  max_failed = 1
-  severity   = "warn"
+  collect  = collect.gemm
+  sample   = 20
+  by       = ["m"]
+  seed     = 3
+  median   = 0.01
+  severity = "warn"
 }
 
 verify "deduped" {

@@ -2,8 +2,6 @@
 package stages
 
 import (
-	"fmt"
-
 	"aicplan/cudaops/nvml"
 	"aicplan/engine/stage"
 	"aicplan/stages/collect"
@@ -47,9 +45,6 @@ func With(kinds []runtimes.Kind) *Set {
 		report.Kind(),
 		publish.Kind(),
 	} {
-		if _, dup := s.Kinds[k.Name]; dup {
-			panic(fmt.Sprintf("two stage kinds are called %q", k.Name))
-		}
 		s.Kinds[k.Name] = k
 	}
 

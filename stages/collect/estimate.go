@@ -23,7 +23,12 @@ import (
 // another way.
 func (p *planning) estimate() error {
 	p.atOnce = p.workers(p.env)
-	for _, source := range []func() error{p.fromLikeCases, p.fromReference, p.fromPeaks, p.fromOtherCases} {
+	for _, source := range []func() error{
+		func() error { return p.fromHistory(true) },
+		p.fromReference,
+		p.fromPeaks,
+		func() error { return p.fromHistory(false) },
+	} {
 		if err := source(); err != nil {
 			return err
 		}
@@ -289,13 +294,8 @@ func history(journal *checkpoint.Journal) (out took, err error) {
 	return out, nil
 }
 
-// fromLikeCases estimates the time from earlier cases of the op in this environment, or from cases of another one that
-// were measured with the settings that change the duration.
-func (p *planning) fromLikeCases() error { return p.fromHistory(true) }
-
-// fromOtherCases estimates the time from cases that were measured with any settings.
-func (p *planning) fromOtherCases() error { return p.fromHistory(false) }
-
+// fromHistory estimates the time from earlier cases of the op in this environment, or from cases of another one. If
+// alike is true, those were measured with the settings that change the duration.
 func (p *planning) fromHistory(alike bool) error {
 	secs, where, err := p.opHistory(alike)
 	n := len(secs.first) + len(secs.later)

@@ -23,7 +23,7 @@ func Kind() stage.Kind {
 		Class:   stage.Verify,
 		Version: 3, // 3: limits are no part of what was measured again
 		Beside: map[string]string{
-			"median": limitsJudge, "p95": limitsJudge, "max_failed": limitsJudge, "severity": limitsJudge,
+			"median": limitsJudge, "p95": limitsJudge, "severity": limitsJudge,
 		},
 		Summary: "measure a sample again and gate on the deviation",
 		Outputs: map[string]cty.Type{
@@ -65,8 +65,6 @@ type Config struct {
 	Median float64 `hcl:"median,optional"`
 	// P95 is the largest accepted distance of 95 % of the rows from their first value. Zero disables the check.
 	P95 float64 `hcl:"p95,optional"`
-	// MaxFailed is the number of rows that may fail the second time.
-	MaxFailed int `hcl:"max_failed,optional"`
 	// Severity is "fail" or "warn".
 	Severity string `hcl:"severity,optional"`
 
@@ -96,13 +94,8 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		bad("Wrong sample", "sample is %d; at least one row must be measured again.", c.Sample)
 	}
 
-	for _, l := range []struct {
-		name string
-		v    float64
-	}{{"median", c.Median}, {"p95", c.P95}, {"max_failed", float64(c.MaxFailed)}} {
-		if !(l.v >= 0) {
-			bad("Negative limit", "%s is %v; it must be 0 or more.", l.name, l.v)
-		}
+	if !(c.Median >= 0) || !(c.P95 >= 0) {
+		bad("Negative limit", "median is %v and p95 %v; they must be 0 or more.", c.Median, c.P95)
 	}
 
 	if c.Severity != "fail" && c.Severity != "warn" {

@@ -142,31 +142,18 @@ func judged(finished []stage.Finished) []results.Group {
 // attachGates gives every table the gate that judged it: the table's own stage,
 // or one that reads it.
 func (r *Report) attachGates(finished []stage.Finished) {
-	byAddr := map[string]stage.Finished{}
-	for _, f := range finished {
-		byAddr[f.Address] = f
-	}
-
 	for _, t := range r.Tables {
-		var gates []stage.Finished
-		if own, ok := byAddr[t.Address]; ok && own.Class == stage.Check {
-			gates = append(gates, own)
-		} else {
-			for _, f := range finished {
-				if f.Class == stage.Check && slices.Contains(Reads(finished, f.Address), t.Address) {
-					gates = append(gates, f)
-				}
-			}
-		}
-
+		ofGate := r.classOf(t.Address) == stage.Check
 		var groups []results.Group
 		var addresses []string
-		for _, g := range gates {
-			if g.Outcome == nil || len(g.Outcome.Checks) == 0 && g.Outcome.Status != stage.StatusFailed {
-				continue // it never ran
+		for _, f := range finished {
+			judges := f.Address == t.Address || !ofGate && slices.Contains(Reads(finished, f.Address), t.Address)
+			if f.Class != stage.Check || !judges || f.Outcome == nil ||
+				len(f.Outcome.Checks) == 0 && f.Outcome.Status != stage.StatusFailed {
+				continue // it is no gate of the table, or never ran
 			}
-			groups = append(groups, results.Group{Status: g.Outcome.Status, Checks: g.Outcome.Checks})
-			addresses = append(addresses, g.Address)
+			groups = append(groups, results.Group{Status: f.Outcome.Status, Checks: f.Outcome.Checks})
+			addresses = append(addresses, f.Address)
 		}
 
 		if len(groups) > 0 {
