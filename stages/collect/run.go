@@ -141,7 +141,7 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 		return Needs(r.runtime, m.What+"; to do: "+m.Fix), nil
 	}
 	if h := r.hosted(); h != nil {
-		err := runtimes.CheckoutHas(r.runtime, *h)
+		_, err := runtimes.CheckoutLacks(r.runtime, *h)
 		if m, ok := errors.AsType[*runtimes.Missing](err); ok && m.Fix != "" {
 			return nil, fmt.Errorf("%w; to do: %s", err, m.Fix)
 		}

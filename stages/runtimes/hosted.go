@@ -3,8 +3,6 @@ package runtimes
 import (
 	"cmp"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -56,8 +54,7 @@ func (h Hosted) file(module string) string {
 func (h Hosted) missing(root string) string {
 	first := ""
 	for _, m := range h.Modules {
-		path := filepath.Join(root, h.file(m))
-		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		if isFile(filepath.Join(root, h.file(m))) {
 			return ""
 		}
 		if first == "" {
@@ -107,7 +104,7 @@ func (p *Pools) Checkout(rt *stage.Runtime) (string, error) {
 	if len(hosted) == 0 {
 		return "", nil
 	}
-	lacking, err := checkout(rt, hosted)
+	lacking, err := CheckoutLacks(rt, hosted...)
 	if err != nil {
 		return "", err
 	}
@@ -123,15 +120,9 @@ func (p *Pools) Checkout(rt *stage.Runtime) (string, error) {
 	return text, nil
 }
 
-// CheckoutHas returns a *Missing error if rt has no checkout or if the checkout has none of the
-// collectors. With a launcher, only the workers can look into the checkout, so it is not checked.
-func CheckoutHas(rt *stage.Runtime, hosted ...Hosted) error {
-	_, err := checkout(rt, hosted)
-	return err
-}
-
-// checkout returns the collectors that the checkout lacks, or the error of CheckoutHas.
-func checkout(rt *stage.Runtime, hosted []Hosted) (lacking []string, err error) {
+// CheckoutLacks returns the collectors that the checkout of rt lacks. The error is a *Missing if rt has no checkout or if
+// the checkout has none of them. With a launcher, only the workers can look into the checkout, so it is not checked.
+func CheckoutLacks(rt *stage.Runtime, hosted ...Hosted) (lacking []string, err error) {
 	var ops []string
 	for _, h := range hosted {
 		ops = append(ops, h.Op)
@@ -151,21 +142,12 @@ func checkout(rt *stage.Runtime, hosted []Hosted) (lacking []string, err error) 
 	}
 
 	root := checkoutRoot(rt)
-	wrong := func(format string, args ...any) ([]string, error) {
+	wrong := func(what string) ([]string, error) {
 		fix := "give collector_root the folder that contains aiconfigurator's folder collector"
 		if !filepath.IsAbs(rt.CollectorRoot) {
 			fix += "; a relative path starts at the plan's folder"
 		}
-		return nil, &Missing{What: fmt.Sprintf("collector_root of %s is %s, ", rt.Address, root) +
-			fmt.Sprintf(format, args...), Fix: fix}
-	}
-
-	info, err := os.Stat(root)
-	switch {
-	case err != nil:
-		return wrong("which cannot be read: %v", bare(err))
-	case !info.IsDir():
-		return wrong("which is no folder")
+		return nil, &Missing{What: fmt.Sprintf("collector_root of %s is %s, which %s", rt.Address, root, what), Fix: fix}
 	}
 
 	first := ""
@@ -175,26 +157,16 @@ func checkout(rt *stage.Runtime, hosted []Hosted) (lacking []string, err error) 
 			lacking = append(lacking, fmt.Sprintf("%s (%s)", h.Op, f))
 		}
 	}
-	if len(lacking) < len(hosted) {
+	switch {
+	case len(lacking) < len(hosted):
 		return lacking, nil
+	case !isDir(filepath.Join(root, "collector")):
+		return wrong("is no checkout of aiconfigurator: it has no folder collector")
 	}
-
-	if _, err := os.Stat(filepath.Join(root, "collector")); err != nil {
-		return wrong("which is no checkout of aiconfigurator: it has no folder collector")
-	}
-
-	return wrong("which has no %s for %s: another version of the checkout, or of the plan, is needed",
-		first, textutil.First(ops, 3, ", "))
+	return wrong(fmt.Sprintf("has no %s for %s: another version of the checkout, or of the plan, is needed", first,
+		textutil.First(ops, 3, ", ")))
 }
 
 func checkoutRoot(rt *stage.Runtime) string {
 	return absolute(declaredIn(rt, Place{}), rt.CollectorRoot)
-}
-
-// bare returns an error of the file system without its path.
-func bare(err error) error {
-	if pe, ok := err.(*fs.PathError); ok {
-		return pe.Err
-	}
-	return err
 }

@@ -25,7 +25,7 @@ func TestHostedOp(t *testing.T) {
 	}
 }
 
-func TestCheckoutHas(t *testing.T) {
+func TestCheckoutLacks(t *testing.T) {
 	root := t.TempDir()
 	write := func(path string) {
 		t.Helper()
@@ -39,7 +39,6 @@ func TestCheckoutHas(t *testing.T) {
 	}
 	write("good/collector/acme/collect_gemm.py")
 	write("empty/README.md")
-	write("file")
 	gemm := Hosted{Op: "gemm", Modules: []string{"collector.acme.collect_gemm"}}
 	moe := Hosted{Op: "moe", Modules: []string{"collector.acme.collect_moe", "collector.acme.collect_moe_v2"}}
 	for _, c := range []struct {
@@ -56,8 +55,7 @@ func TestCheckoutHas(t *testing.T) {
 		{name: "no root behind a launcher", launcher: []string{"docker"}, ops: []Hosted{gemm}, want: "no collector_root"},
 		{name: "only the workers see it", root: "nowhere", launcher: []string{"docker"}, ops: []Hosted{gemm}},
 		{name: "no folder", root: "nowhere", ops: []Hosted{gemm},
-			want: "nowhere, which cannot be read: no such file or directory"},
-		{name: "a file", root: "file", ops: []Hosted{gemm}, want: "which is no folder"},
+			want: "nowhere, which is no checkout of aiconfigurator"},
 		{name: "something else", root: "empty", ops: []Hosted{gemm}, want: "which is no checkout of aiconfigurator"},
 		{name: "another version", root: "good", ops: []Hosted{moe},
 			want: "which has no collector/acme/collect_moe.py for moe"},
@@ -67,7 +65,7 @@ func TestCheckoutHas(t *testing.T) {
 			if c.root != "" {
 				rt.CollectorRoot = filepath.Join(root, c.root)
 			}
-			err := CheckoutHas(rt, c.ops...)
+			_, err := CheckoutLacks(rt, c.ops...)
 			if c.want == "" {
 				if err != nil {
 					t.Fatal(err)

@@ -77,8 +77,10 @@ func (c *column) set(row int, v any) (err error) {
 		b.Append(whole)
 		return err
 	case *array.BooleanBuilder:
-		flag, _ := v.(bool)
-		b.Append(flag)
+		flag, ok := v.(bool)
+		if b.Append(flag); !ok {
+			return fmt.Errorf("%#v is neither true nor false", v)
+		}
 	case *array.StringBuilder:
 		if c.kind == untyped {
 			raw, err := json.Marshal(v)
