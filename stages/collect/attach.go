@@ -41,11 +41,7 @@ func (r *running) store(a worker.Attachment, spool string) (stage.Attachment, er
 		return out, err
 	}
 
-	if spool == "" || a.File != filepath.Base(a.File) {
-		return out, fmt.Errorf("its file %q is not in the worker's folder for attachments", a.File)
-	}
-
-	path := filepath.Join(spool, a.File)
+	path := filepath.Join(spool, filepath.Base(a.File))
 	if out.Digest, out.Bytes, err = r.rc.Store.PutFile(path); err != nil {
 		return out, err
 	}

@@ -123,10 +123,7 @@ func (p *Part) count(r *running) (left int) {
 // arrived reports the task's environment to the coordinator.
 func (p *Part) arrived(env *runtimes.Environment) {
 	p.driver = env.Env["driver"]
-	raw, err := json.Marshal(env)
-	if err != nil {
-		return // cannot happen: an environment is plain text
-	}
+	raw, _ := json.Marshal(env) // an environment is plain text
 	p.Task.Update(true, func(s *executors.Status) { s.State, s.Environment = executors.Running, raw })
 }
 

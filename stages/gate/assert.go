@@ -39,15 +39,6 @@ type assertion struct {
 // aggregateNames lists the names in a condition that get their values when the gate runs.
 func aggregateNames() []string { return append(slices.Clone(columnAggregates), rowCount) }
 
-// setOf returns the names as a set.
-func setOf(names []string) map[string]bool {
-	out := map[string]bool{}
-	for _, n := range names {
-		out[n] = true
-	}
-	return out
-}
-
 func (a *assertion) later(hcl.Expression) []string { return aggregateNames() }
 
 func (a *assertion) bind(text string, ctx *hcl.EvalContext) (diags hcl.Diagnostics) {

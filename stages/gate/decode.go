@@ -124,7 +124,10 @@ func decodeEntry(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 			return e, diags
 		}
 		condition := content.Attributes["condition"].Expr
-		text, bound = oneLine(eval.Text(condition.Range())), setOf(c.later(condition))
+		text, bound = oneLine(eval.Text(condition.Range())), map[string]bool{}
+		for _, name := range c.later(condition) {
+			bound[name] = true
+		}
 	}
 
 	ctx, diags := eval.Context(stage.Expressions(b.Body), bound)

@@ -190,11 +190,7 @@ func distinct[E any](entries []E, of func(E) string) []string {
 }
 
 func list(entries []tree.Entry, of func(tree.Entry) string) string {
-	names := slices.DeleteFunc(distinct(entries, of), func(s string) bool { return s == "" })
-	if len(names) == 0 {
-		return "(none)"
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(slices.DeleteFunc(distinct(entries, of), func(s string) bool { return s == "" }), ", ")
 }
 
 // kernelLevel is the version in tables of kernels that do not depend on the framework.

@@ -60,11 +60,7 @@ func Checks(pools *runtimes.Pools, open func() (nvml.API, error)) []Check {
 // visible returns the devices that CUDA_VISIBLE_DEVICES does not hide from workers. It returns nil if it hides
 // none, or all, which is reported when a device is opened.
 func visible(api nvml.API) []int {
-	all, err := nvml.Identities(api)
-	if err != nil {
-		return nil
-	}
-
+	all, _ := nvml.Identities(api) // the check reports the error
 	hidden := runtimes.Hidden(all)
 	if len(hidden) == 0 {
 		return nil
@@ -86,11 +82,7 @@ func wrongDevice(n *doctor.Node, t Target) []doctor.Finding {
 		return nil
 	}
 
-	devices, err := n.NVML.Devices()
-	if err != nil {
-		return nil // the check has reported it
-	}
-
+	devices, _ := n.NVML.Devices() // the check has reported an error
 	for _, d := range devices {
 		name := d.Identity().Name
 		if match, known := t.System.MatchesDevice(name); known && !match {

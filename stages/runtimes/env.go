@@ -276,9 +276,6 @@ func Known(store *checkpoint.Store, address string) (*Environment, error) {
 // Remember stores the environment of a runtime for later plans, with what the interpreter reports now. The
 // state folder must exist. Known code of the same identity is kept.
 func (p *Pools) Remember(store *checkpoint.Store, rt *stage.Runtime, e Environment) error {
-	if store.ReadOnly {
-		return nil
-	}
 	known := lastSeen(store, rt)
 	code := map[string]*Code{}
 	if known != nil {

@@ -48,9 +48,7 @@ func (*onPython) Entry(rt *stage.Runtime, planDir, op string, bind any, version 
 	if !ok {
 		return Entry{}, false
 	}
-	if abs, err := filepath.Abs(path); err == nil {
-		path = abs
-	}
+	path, _ = filepath.Abs(path)
 	return Entry{Files: []string{path}, Roots: []string{filepath.Dir(path)}}, true
 }
 

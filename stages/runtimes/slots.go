@@ -304,10 +304,7 @@ func declaredIn(rt *stage.Runtime, at Place) string {
 	if rt.Range.Filename == "" {
 		return at.PlanDir
 	}
-	dir := filepath.Dir(rt.Range.Filename)
-	if abs, err := filepath.Abs(dir); err == nil {
-		return abs
-	}
+	dir, _ := filepath.Abs(filepath.Dir(rt.Range.Filename))
 	return dir
 }
 

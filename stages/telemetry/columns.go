@@ -183,15 +183,11 @@ func PerWork(row worker.Row) {
 		return
 	}
 
-	j, err := joules.Float64()
-	if err != nil {
-		return
-	}
-
+	j, _ := joules.Float64()
 	for column, per := range map[string]string{"energy_per_output_token_j": "output_tokens",
 		"energy_per_request_j": "succeeded"} {
 		if n, ok := row[per].(json.Number); ok {
-			if f, err := n.Float64(); err == nil && f > 0 {
+			if f, _ := n.Float64(); f > 0 {
 				row[column] = number(j / f)
 			}
 		}

@@ -93,7 +93,7 @@ func (c *Config) tasksOf(m *collect.Measurement, ds *stage.Dataset, sampled []in
 	return out, nil
 }
 
-// queue passes the cases to the pool. A case is repeated once if its worker died.
+// queue passes the cases to the pool.
 type queue struct {
 	rc    *stage.RunContext
 	tasks []*repeat
@@ -117,18 +117,12 @@ func (s *queue) Next() *worker.Task {
 
 	j := s.tasks[0]
 	s.tasks = s.tasks[1:]
-	return &worker.Task{Case: j.Case, Deadline: deadline, Fresh: j.Attempt > 1, Data: j}
+	return &worker.Task{Case: j.Case, Deadline: deadline, Data: j}
 }
 
 // Done implements worker.CaseSource.
 func (s *queue) Done(o worker.Outcome) {
 	j := o.Task.Data.(*repeat)
-	if o.Failure != nil && (o.Cause == worker.CauseDied || o.Failure.Class == worker.ClassTransient) && j.Attempt == 1 {
-		j.Attempt = 2
-		s.tasks = append(s.tasks, j)
-		return
-	}
-
 	j.rows, j.fail = slices.DeleteFunc(o.Rows, j.other), o.Failure
 	s.done = append(s.done, j)
 

@@ -225,10 +225,6 @@ func Bug(format string, args ...any) *worker.Failure {
 
 // Same compares a row's value with a parameter: numbers by value, everything else as text.
 func Same(a, b any) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-
 	na, okA := a.(json.Number)
 	nb, okB := b.(json.Number)
 	if okA && okB && na != nb {

@@ -22,10 +22,7 @@ const (
 func (k Kind) holds(v any) bool {
 	switch v := v.(type) {
 	case json.Number:
-		f, err := v.Float64()
-		if err != nil || math.IsInf(f, 0) {
-			return false
-		}
+		f, _ := v.Float64()
 		return k == Number || (k == Integer && f == math.Trunc(f) && math.Abs(f) < 1<<53)
 	case bool:
 		return k == Flag

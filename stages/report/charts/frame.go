@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"html"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Sizes of text in pixels. The widths are estimates, because fonts differ.
@@ -14,7 +14,6 @@ const (
 	textSize  = 11
 	labelSize = 12
 	charWidth = 6.6
-	wideChar  = 11 // Chinese, Japanese and Korean letters
 )
 
 // axis is one axis of a frame.
@@ -183,15 +182,7 @@ func text(x, y float64, anchor, s string, attributes ...string) string {
 }
 
 func textWidth(s string) float64 {
-	w := 0.0
-	for _, r := range s {
-		if r >= 0x2e80 {
-			w += wideChar
-		} else {
-			w += charWidth
-		}
-	}
-	return w
+	return charWidth * float64(utf8.RuneCountInString(s))
 }
 
 // num writes a coordinate with one decimal, in the shortest way.
@@ -207,12 +198,4 @@ func num(v float64) string {
 func short(v float64) float64 {
 	s, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64)
 	return s
-}
-
-func shortAll(v ...float64) []float64 {
-	out := slices.Clone(v)
-	for i := range out {
-		out[i] = short(out[i])
-	}
-	return out
 }

@@ -98,7 +98,7 @@ func matrix(c *Chart, kind string, x, y categories, class []int, classes []strin
 
 	c.Body = f.String()
 	return matrixData{Kind: kind, X: x.name, Y: y.name, Xs: x.names, Ys: y.names,
-		Box: shortAll(f.left, f.top, f.right-f.left, f.bottom-f.top)}
+		Box: []float64{short(f.left), short(f.top), short(f.right - f.left), short(f.bottom - f.top)}}
 }
 
 // tickNames shortens names in their middle, for axes: a long one would leave no room

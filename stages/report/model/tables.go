@@ -49,7 +49,13 @@ func describe(in TableInput, all Input) (*Table, error) {
 	t.rates()
 	t.Worst = t.worst()
 	t.coverage()
-	t.ledger()
+	for _, status := range t.LedgerStatus() {
+		if status == "failed" {
+			t.Failed++
+		} else {
+			t.Skipped++
+		}
+	}
 
 	if err := t.compare(in); err != nil {
 		return nil, fmt.Errorf("reference of %s: %w", in.Address, err)
@@ -92,7 +98,6 @@ func (t *Table) coverage() {
 			t.Covered++
 		}
 	}
-
 }
 
 // LedgerStatus maps cases without a row to failed or skipped.
@@ -113,16 +118,6 @@ func (t *Table) LedgerStatus() map[string]string {
 	}
 
 	return out
-}
-
-func (t *Table) ledger() {
-	for _, s := range t.LedgerStatus() {
-		if s == "failed" {
-			t.Failed++
-		} else {
-			t.Skipped++
-		}
-	}
 }
 
 // compare holds the rows against a reference.

@@ -93,7 +93,6 @@ var functions = template.FuncMap{
 	"duration": model.Duration,
 	"words":    model.Words,
 	"level":    model.LevelOf,
-	"list":     func(s []string) string { return model.List(s, len(s)) },
 	"raw":      func(s string) template.HTML { return template.HTML(s) },
 	"json":     toJSON,
 	"swatch":   swatch,
