@@ -10,26 +10,19 @@ import (
 // each shard. The result is deterministic.
 //
 // groups has the group of each case, in measuring order. Cases of one group stay together if the group
-// is no larger than a fair share, because they share what is loaded for them. If groups is nil, the
-// cases are dealt out one by one, because neighbouring cases of a grid have similar sizes. Every round
-// uses another order of the shards. In a fixed order, an axis with as many values as there are shards
-// would be split by its values, and a difference between nodes would look like one between cases.
+// is no larger than a fair share, because they share what is loaded for them. If groups is nil, each case is a group of
+// its own.
 func Split(n int, groups []int, shards int) [][]int {
 	shards = max(1, min(n, shards))
 	if n == 0 {
 		return nil
 	}
 
-	out := make([][]int, shards)
 	if groups == nil {
-		for first := 0; first < n; first += shards {
-			turns := rand.New(rand.NewPCG(uint64(first), uint64(shards))).Perm(shards)
-			for i := first; i < min(n, first+shards); i++ {
-				s := turns[i-first]
-				out[s] = append(out[s], i)
-			}
+		groups = make([]int, n)
+		for i := range groups {
+			groups[i] = i
 		}
-		return out
 	}
 
 	// Divide the groups into pieces, none larger than a fair share.
@@ -52,13 +45,16 @@ func Split(n int, groups []int, shards int) [][]int {
 		}
 	}
 
-	// Assign the pieces, largest first, to the shard with the fewest cases.
+	// Assign the pieces, largest first, to a shard with the fewest cases, drawn at random. In a fixed order, an axis with
+	// as many values as there are shards would be split by its values, and a difference between nodes would look like
+	// one between cases.
 	slices.SortStableFunc(pieces, func(a, b []int) int { return cmp.Compare(len(b), len(a)) })
-
+	random, out := rand.New(rand.NewPCG(uint64(n), uint64(shards))), make([][]int, shards)
 	for _, p := range pieces {
-		least := 0
-		for s := range out {
-			if len(out[s]) < len(out[least]) {
+		first := random.IntN(shards)
+		least := first
+		for i := range shards {
+			if s := (first + i) % shards; len(out[s]) < len(out[least]) {
 				least = s
 			}
 		}

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,12 +13,9 @@ import (
 	"aicplan/stages/dedupe"
 )
 
-// sizeClasses is the number of latency classes of every stratum.
-const sizeClasses = 4
-
-// sample draws rows. Every combination of the columns in By, and every latency class in it, gets its
-// share, at least one row if the sample is large enough. The same seed draws the same rows of the same
-// data, regardless of their order.
+// sample draws rows. Every combination of the columns in By gets a row if the sample is large enough. The others are
+// evenly spread over the combinations, and over short and long rows of each. The same seed draws the same rows of the
+// same data, regardless of their order.
 func (c *Config) sample(ds *stage.Dataset) ([]int, error) {
 	rec := ds.Table
 	if !table.Has(rec, "case_id") {
@@ -39,7 +35,8 @@ func (c *Config) sample(ds *stage.Dataset) ([]int, error) {
 		by = words(rec, ds.Info.Params)
 	}
 
-	lat, err := table.Float64s(rec, dedupe.SchemaOf(ds).Primary().Name)
+	metric := dedupe.SchemaOf(ds).Primary().Name
+	lat, err := table.Float64s(rec, metric)
 	if err != nil {
 		return nil, err
 	}
@@ -50,74 +47,46 @@ func (c *Config) sample(ds *stage.Dataset) ([]int, error) {
 		return nil, err
 	}
 
-	// Order by key first, so that the draw does not depend on the order of the rows.
-	order, err := table.Order(rec, append(slices.Clone(by), "case_id"))
+	order, err := table.Order(rec, slices.Concat(by, []string{metric, "case_id"}))
 	if err != nil {
 		return nil, err
 	}
 
-	var groups [][]int
-	for i, row := range order {
-		if i == 0 || ids[row] != ids[order[i-1]] {
-			groups = append(groups, nil)
+	var groups [][]int // of rows with equal columns, from short to long ones
+	last := -1
+	for _, row := range order {
+		if v, ok := lat.At(row); !ok || !(v > 0) || math.IsInf(v, 0) {
+			continue
 		}
-		if v, ok := lat.At(row); ok && v > 0 && !math.IsInf(v, 0) {
-			groups[len(groups)-1] = append(groups[len(groups)-1], row)
+		if id := int(ids[row]); id != last {
+			groups, last = append(groups, nil), id
 		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], row)
 	}
 
-	var strata [][]int
 	rng := rand.New(rand.NewPCG(uint64(c.Seed), 0x76657269))
-	for _, g := range groups {
-		slices.SortStableFunc(g, func(a, b int) int { return cmp.Compare(lat.Values[a], lat.Values[b]) })
-		n := min(sizeClasses, len(g))
-		for k := range n {
-			part := slices.Clone(g[k*len(g)/n : (k+1)*len(g)/n])
-			rng.Shuffle(len(part), func(i, j int) { part[i], part[j] = part[j], part[i] })
-			strata = append(strata, part)
-		}
+	var out, rest []int
+	for _, i := range rng.Perm(len(groups)) {
+		drawn, others := draw(rng, groups[i], min(1, c.Sample-len(out)))
+		out, rest = append(out, drawn...), append(rest, others...)
 	}
 
-	rng.Shuffle(len(strata), func(i, j int) { strata[i], strata[j] = strata[j], strata[i] })
-	return deal(strata, c.Sample), nil
+	drawn, _ := draw(rng, rest, min(c.Sample-len(out), len(rest)))
+	return slices.Sorted(slices.Values(append(out, drawn...))), nil
 }
 
-// deal takes n rows from the strata: one of each, then in proportion to their size.
-func deal(strata [][]int, n int) []int {
-	total := 0
-	for _, s := range strata {
-		total += len(s)
+// draw draws one row of each of n equal parts of rows.
+func draw(rng *rand.Rand, rows []int, n int) (drawn, others []int) {
+	for part := range n {
+		from, to := part*len(rows)/n, (part+1)*len(rows)/n
+		at := from + rng.IntN(to-from)
+		drawn = append(drawn, rows[at])
+		others = slices.Concat(others, rows[from:at], rows[at+1:to])
 	}
-
-	n = min(n, total)
-	var out []int
-
-	taken := make([]int, len(strata))
-	for i, s := range strata {
-		if len(out) < n && len(s) > 0 {
-			out = append(out, s[0])
-			taken[i] = 1
-		}
+	if n == 0 {
+		others = rows
 	}
-
-	for len(out) < n {
-		// Take the stratum that lacks most of its share.
-		best, behind := -1, math.Inf(-1)
-		for i, s := range strata {
-			if taken[i] >= len(s) {
-				continue
-			}
-			if d := float64(len(s))/float64(total)*float64(n) - float64(taken[i]); d > behind {
-				best, behind = i, d
-			}
-		}
-
-		out = append(out, strata[best][taken[best]])
-		taken[best]++
-	}
-
-	slices.Sort(out)
-	return out
+	return drawn, others
 }
 
 // words lists the parameters with words: dtypes, phases, distributions.
