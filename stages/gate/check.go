@@ -61,6 +61,16 @@ func (r *References) add(v cty.Value, bad problems) {
 	r.refs = append(r.refs, ref)
 }
 
+// addAll reads an attribute that refers to one or more other datasets.
+func (r *References) addAll(name string, v cty.Value, bad problems) {
+	var err error
+	if r.refs, err = stage.RefsOf(v); err != nil {
+		bad("Wrong "+name, "%v", err)
+	} else if len(r.refs) == 0 {
+		bad("No "+name, "%s is empty; it names stages, such as [collect.gemm].", name)
+	}
+}
+
 // titled is implemented by checks that may occur several times in a gate. The title names what each of
 // them checks.
 type titled interface{ title() string }

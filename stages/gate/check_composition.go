@@ -13,7 +13,6 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/zclconf/go-cty/cty"
 
-	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/table"
 )
@@ -61,13 +60,7 @@ func (c *composition) title() string {
 }
 
 func (c *composition) prepare(bad problems) {
-	var err error
-	if c.refs, err = stage.RefsOf(c.Parts); err != nil {
-		bad("Wrong parts", "%v", err)
-	} else if len(c.refs) == 0 {
-		bad("Composition without parts", "parts names the stages whose rows are added up, such as [dedupe.gemm].")
-	}
-
+	c.addAll("parts", c.Parts, bad)
 	if !(c.Min > 0) || !(c.Max >= c.Min) {
 		bad("Wrong limits", "min is %s and max %s; the sum over the layer must lie between them, and both be above 0.",
 			number(c.Min), number(c.Max))

@@ -11,7 +11,6 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/zclconf/go-cty/cty"
 
-	"aicplan/engine/stage"
 	"aicplan/sink/table"
 )
 
@@ -40,13 +39,7 @@ const kernelsColumn = "kernels"
 func (c *served) columns() []string { return []string{kernelsColumn} }
 
 func (c *served) prepare(bad problems) {
-	var err error
-	if c.refs, err = stage.RefsOf(c.Rows); err != nil {
-		bad("Wrong rows", "%v", err)
-	} else if len(c.refs) == 0 {
-		bad("No rows to compare", "rows names the stages whose kernels the server should run, such as [collect.gemm].")
-	}
-
+	c.addAll("rows", c.Rows, bad)
 	bad.negative("max_rows", c.MaxRows)
 	bad.negative("max_time", c.MaxTime)
 	for _, text := range c.Ignore {

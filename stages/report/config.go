@@ -65,8 +65,8 @@ type Config struct {
 func (c *Config) Files(stage.Forecasts, bool) []string {
 	var out []string
 	for _, f := range c.Format {
-		if ext := extensions[f]; ext != "" && !slices.Contains(out, c.File+ext) {
-			out = append(out, c.File+ext)
+		if ext := extensions[f]; ext != "" && !slices.Contains(out, c.base()+ext) {
+			out = append(out, c.base()+ext)
 		}
 	}
 	return out

@@ -294,8 +294,6 @@ func (p *Pools) Remember(store *checkpoint.Store, rt *stage.Runtime, e Environme
 		}
 		if known != nil {
 			known.update(rt, now) // code of ops that this run did not measure
-			maps.Copy(code, known.Code)
-			maps.Copy(code, e.Code)
 		}
 		e.Asked = &now
 	}

@@ -44,9 +44,9 @@ type Config struct {
 	Address  string
 	Required bool
 
-	endpoints []string // of the user, then normalised
+	endpoints []string // of the user; once parsed, the default ones and then those of the user, normalised
 	tried     bool     // whether the default endpoints are tried
-	defaults  []string // normalised
+	defaults  int      // number of default endpoints
 	nvml      bool
 	counters  string
 	options   telemetry.Options
@@ -72,16 +72,11 @@ func Parse(s *stage.Service) (*Config, error) {
 	}
 
 	var err error
-	if c.defaults, err = telemetry.Endpoints(tried); err != nil {
+	if c.endpoints, err = telemetry.Endpoints(tried, c.endpoints); err != nil {
 		return nil, err
 	}
 
-	all, err := telemetry.Endpoints(c.defaults, c.endpoints)
-	if err != nil {
-		return nil, err
-	}
-
-	c.endpoints = all[len(c.defaults):]
+	c.defaults = len(tried)
 	if path := c.counters; path != "" {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(s.Dir, path)

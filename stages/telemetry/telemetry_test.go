@@ -52,11 +52,11 @@ func TestParse(t *testing.T) {
 
 	c, err := Parse(block(map[string]cty.Value{"endpoints": cty.ListVal([]cty.Value{cty.StringVal("localhost:9400"),
 		cty.StringVal("n1:9400")})}))
-	if err != nil || len(c.defaults) != 2 || len(c.endpoints) != 1 || c.endpoints[0] != "http://n1:9400/metrics" {
+	if err != nil || c.defaults != 2 || len(c.endpoints) != 3 || c.endpoints[2] != "http://n1:9400/metrics" {
 		t.Errorf("%+v %v", c, err)
 	}
 
-	if c, _ = Parse(block(map[string]cty.Value{"defaults": cty.False})); len(c.defaults) != 0 {
+	if c, _ = Parse(block(map[string]cty.Value{"defaults": cty.False})); c.defaults != 0 {
 		t.Errorf("%+v", c)
 	}
 }

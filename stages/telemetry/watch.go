@@ -58,13 +58,13 @@ func Start(ctx context.Context, c *Config, openNVML func() (nvml.API, error)) (*
 		}
 	}
 
-	for i, u := range append(slices.Clone(c.defaults), c.endpoints...) {
+	for i, u := range c.endpoints {
 		src, err := telemetry.NewExporter(u, c.options.Set)
 		if err != nil {
 			return nil, err
 		}
 
-		if i < len(c.defaults) {
+		if i < c.defaults {
 			defaults = append(defaults, src)
 		} else {
 			named = append(named, src)

@@ -3,47 +3,33 @@ package model
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"aicplan/cudaops/measure"
 	"aicplan/engine/stage"
-	"aicplan/sink/table"
 )
 
 // places are the nodes that the rows of a dataset name, each with what sets it
 // apart, and one without a name for rows that name none. The name is that of an executor's task.
 func places(ds *stage.Dataset) []Node {
-	if table.Len(ds.Table) == 0 {
-		return []Node{{}}
-	}
-
 	names, uuids, drivers := texts(ds.Table, "node"), texts(ds.Table, "device_uuid"), texts(ds.Table, "driver")
 	clocks := numbers(ds.Table, "sm_clock_mhz")
+	if names == nil {
+		return []Node{{Devices: sortedWords(uuids)}}
+	}
+
 	rows := map[string][]int{}
-	for i := range table.Len(ds.Table) {
-		name := ""
-		if names != nil {
-			name = names[i]
-		}
+	for i, name := range names {
 		rows[name] = append(rows[name], i)
 	}
 
 	var out []Node
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
-		p := Node{Host: name, Devices: namesAt(uuids, rows[name])}
+		p := Node{Host: name, Devices: sortedWords(pick(uuids, rows[name]))}
 		if name != "" {
-			p.Rows = len(rows[name])
-			for _, d := range namesAt(drivers, rows[name]) {
+			p.Rows, p.clocks = len(rows[name]), Sorted(pick(clocks, rows[name]))
+			for _, d := range sortedWords(pick(drivers, rows[name])) {
 				p.Facts = append(p.Facts, Fact{"driver", d})
-			}
-
-			if clocks != nil {
-				for _, i := range rows[name] {
-					if !math.IsNaN(clocks[i]) {
-						p.clocks = append(p.clocks, clocks[i])
-					}
-				}
 			}
 		}
 
@@ -53,15 +39,21 @@ func places(ds *stage.Dataset) []Node {
 	return out
 }
 
-// namesAt returns the names that a column has in the rows, sorted.
-func namesAt(column []string, rows []int) []string {
-	var out []string
+// pick returns the values of some rows, or nil if the column does not exist.
+func pick[T any](column []T, rows []int) (out []T) {
 	for _, i := range rows {
 		if column != nil {
-			out = addWord(out, column[i])
+			out = append(out, column[i])
 		}
 	}
+	return out
+}
 
+// sortedWords returns the words that occur, sorted.
+func sortedWords(words []string) (out []string) {
+	for _, w := range words {
+		out = addWord(out, w)
+	}
 	slices.Sort(out)
 	return out
 }

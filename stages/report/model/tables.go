@@ -167,9 +167,9 @@ func nodes(inputs []TableInput, tables []*Table) []Node {
 				Image: info.Image, Digest: info.ImageDigest, System: info.System,
 			}
 			for _, name := range slices.Sorted(maps.Keys(info.Env)) {
-				if name != "hostname" && info.Env[name] != "" && !strings.HasPrefix(info.Env[name], "{") && (p.Host == "" ||
-					name != "driver") {
-					n.Facts = append(n.Facts, Fact{name, info.Env[name]})
+				ofNode := name == "hostname" || name == "driver" && p.Host != "" // a fact of each node
+				if v := info.Env[name]; !ofNode && v != "" && !strings.HasPrefix(v, "{") {
+					n.Facts = append(n.Facts, Fact{name, v})
 				}
 			}
 
