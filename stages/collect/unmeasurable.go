@@ -193,14 +193,10 @@ func (c *Config) opUnknown(cases *grid.Cases) error {
 	}
 
 	var missing []string
-	near := ""
 	columns := slices.Concat(cases.Columns(), cases.SweepColumns())
 	for _, need := range known[i].Needs {
 		if !slices.Contains(columns, need) {
 			missing = append(missing, need)
-			if near == "" {
-				near = textutil.Nearest(need, columns)
-			}
 		}
 	}
 
@@ -208,19 +204,13 @@ func (c *Config) opUnknown(cases *grid.Cases) error {
 		return nil
 	}
 
-	hint := ""
-	if near != "" {
-		hint = fmt.Sprintf(" %s looks like one of them.", near)
-	}
-
 	return fmt.Errorf(
-		"op %q of %s runtime needs the parameters %s, and %s has no %s.%s Add an axis or a column for each to the grid",
+		"op %q of %s runtime needs the parameters %s, and %s has no %s. Add an axis or a column for each to the grid",
 		name,
 		textutil.WithArticle(c.runtime.Kind),
 		strings.Join(known[i].Needs, ", "),
 		c.grid.Address,
 		strings.Join(missing, ", "),
-		hint,
 	)
 }
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/tree"
 )
 
 var _ stage.FileWriter = (*Config)(nil)
@@ -17,19 +16,10 @@ func (c *Config) Files(in stage.Forecasts, sample bool) []string {
 		return nil
 	}
 
-	var info stage.Info
-	if f := c.first(in); f != nil {
-		info = f.Info
+	if name := c.planned(in, sample); name != "" {
+		return []string{filepath.FromSlash(name)}
 	}
-	_, place, err := c.destination(info)
-	if err != nil {
-		return nil
-	}
-	t, err := c.target(tree.PlaceOf(place), sample)
-	if err != nil {
-		return nil // a part of its name is not known yet
-	}
-	return []string{filepath.FromSlash(t.name)}
+	return nil
 }
 
 // partialName returns the name of a file for data that lacks cases.

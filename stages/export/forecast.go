@@ -115,38 +115,33 @@ func (c *Config) Target(in stage.Forecasts) (name string, shared bool) {
 }
 
 func (c *Config) targetName(in stage.Forecasts) string {
-	if c.attached() {
-		if c.Layout == Experiment {
-			return path.Join(c.Dir, summaryFile)
-		}
+	switch c.Layout {
+	case Experiment:
+		return path.Join(c.Dir, summaryFile)
+	case AIPerf:
 		return path.Join(c.Dir, aiperf.SummaryJSON)
 	}
+	return c.planned(in, false)
+}
 
-	f := c.first(in)
-	if c.Layout == tree.Flat && c.File != "" {
-		return path.Join(c.Dir, c.File)
+// planned returns the name of the table's file as far as it is known when the plan is made, or "".
+func (c *Config) planned(in stage.Forecasts, partial bool) string {
+	var info stage.Info
+	if f := c.first(in); f != nil {
+		if info = f.Info; info.Version == "" && f.Origin != "" {
+			info.Version = "(the version of " + f.Origin + ")"
+		}
 	}
 
-	if f == nil {
+	_, place, err := c.destination(info)
+	if err != nil {
 		return ""
 	}
-
-	sh, place, err := c.destination(f.Info)
-	switch {
-	case place.Table == "" || err != nil:
-		return ""
-	case !sh.strict && c.Format == Parquet:
-		return path.Join(c.Dir, place.Table+".parquet")
-	case !sh.strict:
-		return path.Join(c.Dir, place.Table+".txt")
-	case place.Version == "" && f.Origin != "":
-		place.Version = "(the version of " + f.Origin + ")"
+	t, err := c.target(tree.PlaceOf(place), partial)
+	if err != nil {
+		return "" // a part of its name is not known
 	}
-
-	if place.Version == "" || place.System == "" {
-		return ""
-	}
-	return path.Join(c.Dir, string(c.Layout), place.System, place.Backend, place.Version, place.Table)
+	return t.name
 }
 
 // sharesTable reports whether the block states that other exports write the same

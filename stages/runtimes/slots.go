@@ -109,17 +109,12 @@ func (p *Pools) Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 	}
 
 	// A launcher may pass neither this process's environment nor its extra file descriptors.
-	spec.Init.Env = maps.Clone(env)
-
+	spec.Init.Env = map[string]string{}
 	for _, v := range about.Env {
 		name, value, _ := strings.Cut(v, "=")
-		if _, given := spec.Init.Env[name]; !given {
-			if spec.Init.Env == nil {
-				spec.Init.Env = map[string]string{}
-			}
-			spec.Init.Env[name] = value
-		}
+		spec.Init.Env[name] = value
 	}
+	maps.Copy(spec.Init.Env, env)
 
 	args[0] = program
 	if spec.Path, spec.Args, err = worker.Through(rt.Launcher, rt.Image, args); err != nil {
