@@ -199,7 +199,6 @@ func (s *source) warn(o worker.Outcome, format string, args ...any) {
 // raise an error at the end. Units without a result remain in a.units: those with invalid rows and, if the case failed,
 // those without rows.
 func (s *source) store(o worker.Outcome, a *attempt, got answer, files []stage.Attachment) {
-
 	if got.repeated > 0 && !s.repeatsShown {
 		s.repeatsShown = true // every case of the grid may repeat rows
 		s.warn(

@@ -22,6 +22,7 @@ import (
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/experiment"
 	"aicplan/sink/table"
+	"aicplan/stages/dedupe"
 	"aicplan/systems"
 )
 
@@ -506,21 +507,7 @@ func cardPath(name string) string {
 
 // lostCells are the planned cells without a row. The table lists them with the reason.
 func lostCells(ds *stage.Dataset, measured []experiment.Cell) (out []experiment.Cell) {
-	if ds.Planned == nil || ds.Ledger == nil {
-		return nil
-	}
-
-	reasons := map[string]string{}
-	for i := range table.Len(ds.Ledger) {
-		row := table.Row(ds.Ledger, i)
-		reason := text(row["class"])
-		if m := text(row["message"]); m != "" {
-			line, _, _ := strings.Cut(m, "\n")
-			reason += ": " + line
-		}
-		reasons[text(row["case_id"])] = reason
-	}
-
+	ledger := dedupe.LostCases(ds)
 	model := ""
 	if len(measured) > 0 {
 		model = measured[0].Model
@@ -528,13 +515,16 @@ func lostCells(ds *stage.Dataset, measured []experiment.Cell) (out []experiment.
 
 	for i := range table.Len(ds.Planned) {
 		row := table.Row(ds.Planned, i)
-		reason, lost := reasons[text(row["case_id"])]
-		if !lost {
+		lost, known := ledger[text(row["case_id"])]
+		if !known {
 			continue
 		}
 
 		c := experiment.CellOf(row)
-		c.Error, c.Model = reason, cmp.Or(c.Model, model)
+		c.Error, c.Model = lost.Class, cmp.Or(c.Model, model)
+		if line, _, _ := strings.Cut(lost.Message, "\n"); line != "" {
+			c.Error += ": " + line
+		}
 		out = append(out, c)
 	}
 	return out

@@ -20,6 +20,7 @@ import (
 	"aicplan/sink/catalog"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
+	"aicplan/stages/dedupe"
 	"aicplan/systems"
 )
 
@@ -268,12 +269,10 @@ func restage(batch *fileutil.Batch, path string, next func(data []byte) ([]byte,
 // configuration as the reason.
 func unanswered(sets []*stage.Dataset) bool {
 	for _, ds := range sets {
-		if ds.Ledger == nil {
-			continue
-		}
-		class, err := table.Strings(ds.Ledger, "class")
-		if err == nil && slices.ContainsFunc(class.Values, func(c string) bool { return c != "unsupported_config" }) {
-			return true
+		for _, lost := range dedupe.LostCases(ds) {
+			if lost.Class != "unsupported_config" {
+				return true
+			}
 		}
 	}
 

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"math"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 
@@ -209,8 +211,21 @@ func exact(v float64) cty.Value {
 	return n
 }
 
-// oneLine returns the text of an expression on one line, spaced as fmt does it, so that equal conditions have equal
-// text.
+// oneLine returns the text of an expression on one line, without comments and spaced as fmt does it, so that equal
+// conditions have equal text.
 func oneLine(text string) string {
-	return string(hclwrite.Format([]byte(strings.Join(strings.Fields(text), " "))))
+	tokens, _ := hclsyntax.LexExpression([]byte(text), "", hcl.InitialPos)
+	var b bytes.Buffer
+	end := 0
+	for _, t := range tokens {
+		if t.Type == hclsyntax.TokenComment || t.Type == hclsyntax.TokenNewline {
+			continue
+		}
+		if t.Range.Start.Byte > end {
+			b.WriteByte(' ')
+		}
+		b.Write(t.Bytes)
+		end = t.Range.End.Byte
+	}
+	return string(hclwrite.Format(b.Bytes()))
 }

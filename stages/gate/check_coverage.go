@@ -13,6 +13,7 @@ import (
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
+	"aicplan/stages/dedupe"
 )
 
 // coverage checks the share of planned cases that have a row with a usable latency. If min is at least 0.9, every value
@@ -146,10 +147,10 @@ func (c *coverage) wanted(s *subject) (want arrow.Record, key []string, whose st
 
 func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, state []rowState, key []string,
 	whose string) finding {
-	ledger, caseIDs := lostCases(s.ds), column(want, "case_id")
-	lostCase := func(row int) lost {
+	ledger, caseIDs := dedupe.LostCases(s.ds), column(want, "case_id")
+	lostCase := func(row int) dedupe.Lost {
 		if caseIDs == nil {
-			return lost{}
+			return dedupe.Lost{}
 		}
 		return ledger[table.Text(caseIDs, row)]
 	}
@@ -174,13 +175,13 @@ func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, state []ro
 		switch {
 		case state[id] == answered:
 			have++
-		case of.status == "skipped" && of.class == "unsupported_config":
+		case of.Status == "skipped" && of.Class == "unsupported_config":
 			unsupported++ // no kernel exists
 			continue
-		case slices.Contains(c.Excuse, of.class):
+		case slices.Contains(c.Excuse, of.Class):
 			excused++
 			continue
-		case of.class == "not_selected" && s.ds.Info.Partial != "":
+		case of.Class == "not_selected" && s.ds.Info.Partial != "":
 			sampledOut++
 			continue
 		default:
@@ -188,7 +189,7 @@ func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, state []ro
 			if state[id] == unusable {
 				why = "no usable " + s.metric()
 			}
-			reasons[cmp.Or(of.class, why)]++
+			reasons[cmp.Or(of.Class, why)]++
 			missing = append(missing, i)
 		}
 
@@ -233,8 +234,8 @@ func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, state []ro
 
 	for _, r := range missing[:min(len(missing), maxRows)] {
 		text := table.Describe(want, r, show)
-		if of := lostCase(r); of.class != "" {
-			text += fmt.Sprintf(" (%s: %s)", of.class, of.message)
+		if of := lostCase(r); of.Class != "" {
+			text += fmt.Sprintf(" (%s: %s)", of.Class, of.Message)
 		}
 		out.rows = append(out.rows, text)
 	}
@@ -270,24 +271,6 @@ func lostValues(want arrow.Record, columns []string, wanted, missing []int) []st
 				out = append(out, fmt.Sprintf("%s (%d cases)", table.Describe(want, last[id], []string{name}), n))
 			}
 		}
-	}
-	return out
-}
-
-// lost is why a case has no row.
-type lost struct{ status, class, message string }
-
-// lostCases returns the entries of the ledger by case id. It returns nil if the dataset has no complete ledger.
-func lostCases(ds *stage.Dataset) map[string]lost {
-	id, status, class, msg := column(ds.Ledger, "case_id"), column(ds.Ledger, "status"),
-		column(ds.Ledger, "class"), column(ds.Ledger, "message")
-	if id == nil || status == nil || class == nil || msg == nil {
-		return nil
-	}
-
-	out := map[string]lost{}
-	for i := range id.Len() {
-		out[table.Text(id, i)] = lost{table.Text(status, i), table.Text(class, i), table.Text(msg, i)}
 	}
 	return out
 }

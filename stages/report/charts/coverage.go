@@ -8,6 +8,7 @@ import (
 
 	"aicplan/sink/rules"
 	"aicplan/sink/table"
+	"aicplan/stages/dedupe"
 	"aicplan/stages/report/model"
 )
 
@@ -48,7 +49,7 @@ func coverage(id string, t *model.Table) *Chart {
 	}
 
 	counts := make([][4]int, len(xs.names)*len(ys.names))
-	lost := t.LedgerStatus()
+	lost := dedupe.LostCases(t.Data)
 	for i, id := range ids.Values {
 		if xs.at[i] < 0 || ys.at[i] < 0 {
 			continue
@@ -60,9 +61,9 @@ func coverage(id string, t *model.Table) *Chart {
 		switch {
 		case t.Cover[id]:
 			n[1]++
-		case lost[id] == "failed":
+		case lost[id].Status == "failed":
 			n[2]++
-		case lost[id] == "skipped":
+		case lost[id].Status == "skipped":
 			n[3]++
 		}
 	}

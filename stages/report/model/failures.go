@@ -101,10 +101,6 @@ func GroupFailures(sources []StageLedger, status string, by ...string) ([]Failur
 
 	rows := 0
 	for _, src := range sources {
-		if table.Len(src.Ledger) == 0 {
-			continue
-		}
-
 		for row := range table.Len(src.Ledger) {
 			entry := table.Row(src.Ledger, row)
 			if s := textOf(entry, "status"); status != "all" && s != status {

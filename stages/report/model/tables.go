@@ -12,6 +12,7 @@ import (
 	"aicplan/sink/base/stats"
 	"aicplan/sink/diff"
 	"aicplan/sink/table"
+	"aicplan/stages/dedupe"
 	"aicplan/systems"
 )
 
@@ -49,8 +50,8 @@ func describe(in TableInput, all Input) (*Table, error) {
 	t.rates()
 	t.Worst = t.worst()
 	t.coverage()
-	for _, status := range t.LedgerStatus() {
-		if status == "failed" {
+	for _, lost := range dedupe.LostCases(t.Data) {
+		if lost.Status == "failed" {
 			t.Failed++
 		} else {
 			t.Skipped++
@@ -98,26 +99,6 @@ func (t *Table) coverage() {
 			t.Covered++
 		}
 	}
-}
-
-// LedgerStatus maps cases without a row to failed or skipped.
-func (t *Table) LedgerStatus() map[string]string {
-	out := map[string]string{}
-	if t.Data.Ledger == nil {
-		return out
-	}
-
-	ids, err1 := table.Strings(t.Data.Ledger, "case_id")
-	words, err2 := table.Strings(t.Data.Ledger, "status")
-	if err1 != nil || err2 != nil {
-		return out
-	}
-
-	for i, id := range ids.Values {
-		out[id] = words.Values[i]
-	}
-
-	return out
 }
 
 // compare holds the rows against a reference.
