@@ -111,17 +111,18 @@ func tableOf(name string, info stage.Info) string {
 // that decides it, so two exports share a target only if they share the file.
 // shared is true if the block sets merge.
 func (c *Config) Target(in stage.Forecasts) (name string, shared bool) {
-	return c.targetName(in), c.sharesTable()
-}
-
-func (c *Config) targetName(in stage.Forecasts) string {
 	switch c.Layout {
 	case Experiment:
-		return path.Join(c.Dir, summaryFile)
+		name = path.Join(c.Dir, summaryFile)
 	case AIPerf:
-		return path.Join(c.Dir, aiperf.SummaryJSON)
+		name = path.Join(c.Dir, aiperf.SummaryJSON)
+	case tree.Flat:
+		name = c.planned(in, false)
+	default: // a database has each table in one format
+		name = c.planned(in, false)
+		name = strings.TrimSuffix(name, path.Ext(name))
 	}
-	return c.planned(in, false)
+	return name, c.sharesTable()
 }
 
 // planned returns the name of the table's file as far as it is known when the plan is made, or "".
