@@ -147,10 +147,8 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		out.Checks = append(out.Checks, w)
 	}
 
-	if rc.Events != nil {
-		for _, n := range made.lacks {
-			rc.Events.Message(rc.Address, "info", n)
-		}
+	for _, n := range made.lacks {
+		rc.Events.Message(rc.Address, "info", n)
 	}
 
 	out.Message = report.text(t.name, out.Artifacts[0]) + made.from.text()

@@ -69,6 +69,10 @@ func order(n int) []int {
 	return p
 }
 
+type silent struct{ stage.Events }
+
+func (silent) Message(string, string, string) {}
+
 func run(t testing.TB, c *Config, dir string, sets ...*stage.Dataset) (*stage.Outcome, error) {
 	t.Helper()
 
@@ -80,7 +84,7 @@ func run(t testing.TB, c *Config, dir string, sets ...*stage.Dataset) (*stage.Ou
 	for i, ds := range sets {
 		inputs[inputName(i)] = ds
 	}
-	return c.Run(t.Context(), &stage.RunContext{Address: "export.gemm", OutDir: dir, Inputs: inputs})
+	return c.Run(t.Context(), &stage.RunContext{Address: "export.gemm", Events: silent{}, OutDir: dir, Inputs: inputs})
 }
 
 func mustRun(t testing.TB, c *Config, dir string, sets ...*stage.Dataset) *stage.Outcome {

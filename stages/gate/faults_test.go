@@ -613,7 +613,7 @@ func (of *truth) pipeline(t testing.TB, path string) (failed []string, compared 
 			}
 		}
 
-		o, err := c.Run(t.Context(), &stage.RunContext{Address: "gate." + name, Inputs: inputs})
+		o, err := c.Run(t.Context(), &stage.RunContext{Address: "gate." + name, Events: silent{}, Inputs: inputs})
 		must(t, err)
 		if name == "published" {
 			return nil, o.Status == stage.StatusGateFailed
@@ -990,7 +990,7 @@ func TestPipelineReadsMeasuredColumns(t *testing.T) {
 			data.Table = table.WithColumn(data.Table, c.column, c.value)
 		}
 
-		out, err := pipelineGate(t, "op").Run(t.Context(), &stage.RunContext{Address: "gate.op",
+		out, err := pipelineGate(t, "op").Run(t.Context(), &stage.RunContext{Address: "gate.op", Events: silent{},
 			Inputs: map[string]*stage.Dataset{"input": &data}})
 		must(t, err)
 

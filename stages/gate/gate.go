@@ -194,9 +194,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 }
 
 func report(rc *stage.RunContext, level string, r stage.CheckResult) {
-	if rc.Events != nil {
-		rc.Events.Message(rc.Address, level, fmt.Sprintf("check %s: %s", r.Name, r.Message))
-	}
+	rc.Events.Message(rc.Address, level, fmt.Sprintf("check %s: %s", r.Name, r.Message))
 }
 
 // position returns the place of a block as file:line. The file is relative to planDir if it is inside

@@ -75,6 +75,10 @@ func mustDecode(t testing.TB, src string) *Config {
 	return c
 }
 
+type silent struct{ stage.Events }
+
+func (silent) Message(string, string, string) {}
+
 func run(t testing.TB, ds *stage.Dataset, checks string, refs ...*stage.Dataset) *stage.Outcome {
 	t.Helper()
 	c := mustDecode(t, "input = dedupe.gemm\n"+checks)
@@ -88,7 +92,7 @@ func run(t testing.TB, ds *stage.Dataset, checks string, refs ...*stage.Dataset)
 		}
 	}
 
-	out, err := c.Run(t.Context(), &stage.RunContext{Address: "gate.t", Inputs: inputs})
+	out, err := c.Run(t.Context(), &stage.RunContext{Address: "gate.t", Events: silent{}, Inputs: inputs})
 	if err != nil {
 		t.Fatal(err)
 	}

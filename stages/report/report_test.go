@@ -49,13 +49,17 @@ file      = "release/report.html"
 format    = ["markdown", "html", "json"]
 `
 
+type silent struct{ stage.Events }
+
+func (silent) Emit(string, string, map[string]any) {}
+
 // context is a run with one good table, one that its gate stopped, and a
 // reference.
 func runContext(t *testing.T) *stage.RunContext {
 	t.Helper()
 	in := sampleInput(t, 300)
 	return &stage.RunContext{
-		Address: "report.r", RunDir: "/state/runs/20260304T220500.000-ab12", OutDir: t.TempDir(),
+		Address: "report.r", Events: silent{}, RunDir: "/state/runs/20260304T220500.000-ab12", OutDir: t.TempDir(),
 		Inputs: map[string]*stage.Dataset{"inputs[0]": in.Tables[0].Data, "inputs[1]": in.Tables[1].Data,
 			"reference[0]": in.Tables[0].Reference},
 		Upstream: func() []stage.Finished { return in.Finished },

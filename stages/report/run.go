@@ -21,13 +21,10 @@ import (
 // Run writes the report. It covers failed stages too; only what keeps it from
 // being written is an error.
 func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
-	if rc.Events != nil {
-		rc.Events.Emit(rc.Address, statementEvent, map[string]any{"statement": c.statement()})
-	}
-
+	rc.Events.Emit(rc.Address, statementEvent, map[string]any{"statement": c.statement()})
 	in := c.input(rc)
 	if rc.Store != nil {
-		if err := Read(rc.Store, &in); err != nil && rc.Events != nil {
+		if err := Read(rc.Store, &in); err != nil {
 			rc.Events.Message(rc.Address, "warn", err.Error())
 		}
 	}

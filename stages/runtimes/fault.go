@@ -14,11 +14,7 @@ import (
 func PlaceOf(rc *stage.RunContext) Place {
 	return Place{
 		RunDir: rc.RunDir, StateDir: rc.Store.Dir, PlanDir: rc.PlanDir, Stop: rc.Stop,
-		Say: func(text string) {
-			if rc.Events != nil {
-				rc.Events.Message(rc.Address, "warn", text)
-			}
-		},
+		Say: func(text string) { rc.Events.Message(rc.Address, "warn", text) },
 	}
 }
 
