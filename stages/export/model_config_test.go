@@ -66,10 +66,11 @@ func TestModelConfig(t *testing.T) {
 			moe = strconv.FormatBool(*is)
 		}
 
-		if moe != c.moe || m.dtype() != c.dtype || number(m.count("num_hidden_layers")) != c.layers || number(m.count("num_attention_heads")) != c.heads ||
+		layers, heads := number(m.count("num_hidden_layers")), number(m.count("num_attention_heads"))
+		if moe != c.moe || m.dtype() != c.dtype || layers != c.layers || heads != c.heads ||
 			number(m.params()) != c.params {
-			t.Errorf("%s: moe %q, dtype %q, layers %d, heads %d, params %d", c.name, moe, m.dtype(), number(m.count("num_hidden_layers")),
-				number(m.count("num_attention_heads")), number(m.params()))
+			t.Errorf("%s: moe %q, dtype %q, layers %d, heads %d, params %d", c.name, moe, m.dtype(), layers, heads,
+				number(m.params()))
 		}
 	}
 }

@@ -96,7 +96,9 @@ func (p *Past) tables(data map[string]*stage.Dataset) []string {
 	if len(out) > 0 {
 		return out
 	}
-	return slices.DeleteFunc(p.leaves(data), func(addr string) bool { return slices.Contains(p.Statement.References, addr) })
+	return slices.DeleteFunc(p.leaves(data), func(addr string) bool {
+		return slices.Contains(p.Statement.References, addr)
+	})
 }
 
 // leaves are the last stages that have a table each: of collect, dedupe and

@@ -120,8 +120,9 @@ func (p *Pools) Checkout(rt *stage.Runtime) (string, error) {
 	return text, nil
 }
 
-// CheckoutLacks returns the collectors that the checkout of rt lacks. The error is a *Missing if rt has no checkout or if
-// the checkout has none of them. With a launcher, only the workers can look into the checkout, so it is not checked.
+// CheckoutLacks returns the collectors that the checkout of rt lacks. The error is a *Missing if rt has no checkout
+// or if the checkout has none of them. With a launcher, only the workers can look into the checkout, so it is not
+// checked.
 func CheckoutLacks(rt *stage.Runtime, hosted ...Hosted) (lacking []string, err error) {
 	var ops []string
 	for _, h := range hosted {

@@ -195,7 +195,8 @@ func (w *Watch) Files(row worker.Row, win *telemetry.Window) ([]worker.Attachmen
 		return nil, err
 	}
 
-	return append(append(out, phases...), worker.Attachment{Name: LinesName, MediaType: "application/x-ndjson", Data: lines},
+	return append(append(out, phases...),
+		worker.Attachment{Name: LinesName, MediaType: "application/x-ndjson", Data: lines},
 		worker.Attachment{Name: SeriesName, MediaType: perf.SeriesType, Data: over}), nil
 }
 

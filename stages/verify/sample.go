@@ -81,7 +81,7 @@ func draw(rng *rand.Rand, rows []int, n int) (drawn, others []int) {
 		from, to := part*len(rows)/n, (part+1)*len(rows)/n
 		at := from + rng.IntN(to-from)
 		drawn = append(drawn, rows[at])
-		others = slices.Concat(others, rows[from:at], rows[at+1:to])
+		others = append(append(others, rows[from:at]...), rows[at+1:to]...)
 	}
 	if n == 0 {
 		others = rows
