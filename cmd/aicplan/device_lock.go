@@ -19,7 +19,7 @@ func (a *app) holdDevices(list func() ([]runtimes.Device, error), indices ...int
 		return nil, fmt.Errorf("the GPUs to lock: %w", err)
 	}
 
-	var held []*fileutil.Device
+	var held []*fileutil.FileLock
 	release = func() error {
 		var errs []error
 		for _, d := range held {
@@ -34,7 +34,7 @@ func (a *app) holdDevices(list func() ([]runtimes.Device, error), indices ...int
 			continue
 		}
 
-		lock, err := retry(a, until, func() (*fileutil.Device, error) {
+		lock, err := retry(a, until, func() (*fileutil.FileLock, error) {
 			return fileutil.LockDevice(d.UUID, fileutil.Self(a.commandLine(), "", time.Now()))
 		}, func(err error) bool { return errors.Is(err, fileutil.ErrBusy) })
 		if errors.Is(err, fileutil.ErrBusy) {

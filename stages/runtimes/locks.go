@@ -27,7 +27,7 @@ type Locks struct {
 	Timeout time.Duration
 
 	mu   sync.Mutex                  // serializes callers of take
-	held map[string]*fileutil.Device // by UUID
+	held map[string]*fileutil.FileLock // by UUID
 }
 
 // devicePoll is the retry interval for a device in use.
@@ -69,7 +69,7 @@ func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at 
 			continue
 		}
 		if l.held == nil {
-			l.held = map[string]*fileutil.Device{}
+			l.held = map[string]*fileutil.FileLock{}
 		}
 		l.held[uuid] = d
 		taken = append(taken, uuid)
@@ -85,7 +85,7 @@ func (l *Locks) wait(
 	uuid string,
 	others bool,
 	at Place,
-) (*fileutil.Device, error) {
+) (*fileutil.FileLock, error) {
 	started, shown := time.Now(), false
 	for tries := 0; ; tries++ {
 		d, err := fileutil.LockDevice(uuid, l.Me)

@@ -15,7 +15,7 @@ import (
 )
 
 // holding locks a device as another run.
-func holding(t *testing.T, uuid, command string) *fileutil.Device {
+func holding(t *testing.T, uuid, command string) *fileutil.FileLock {
 	t.Helper()
 	d, err := fileutil.LockDevice(uuid, fileutil.Self(command, "", time.Now()))
 	if err != nil {
@@ -27,7 +27,7 @@ func holding(t *testing.T, uuid, command string) *fileutil.Device {
 // TestLocksReportHolderOfEveryDevice checks that each wait reports the lock holder of its device.
 func TestLocksReportHolderOfEveryDevice(t *testing.T) {
 	t.Setenv(fileutil.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
-	others := []*fileutil.Device{holding(t, "GPU-a", "the first one"), holding(t, "GPU-b", "the second one")}
+	others := []*fileutil.FileLock{holding(t, "GPU-a", "the first one"), holding(t, "GPU-b", "the second one")}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // if the test fails
 	defer cancel()
 	var said []string
@@ -70,7 +70,7 @@ func TestLocksAreReleasedIfOneIsBusy(t *testing.T) {
 	t.Setenv(fileutil.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
 	mine := holding(t, "GPU-0", "this run")
 	other := holding(t, "GPU-b", "another run")
-	l := Locks{held: map[string]*fileutil.Device{"GPU-0": mine}} // with a lock, take does not wait
+	l := Locks{held: map[string]*fileutil.FileLock{"GPU-0": mine}} // with a lock, take does not wait
 	if err := l.take(t.Context(), &stage.Runtime{Address: "runtime.r"}, []string{"GPU-0", "GPU-a", "GPU-b"},
 		Place{}); !errors.Is(err, fileutil.ErrBusy) {
 		t.Fatalf("took them: %v", err)

@@ -1,16 +1,13 @@
 package fileutil
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // DeviceDirVariable names the environment variable with a folder for lock files of devices. Without it,
@@ -27,18 +24,10 @@ var (
 	processorFile = "/sys/devices/system/cpu"
 )
 
-// Device is a locked device.
-type Device struct {
-	file *os.File
-	// name, if not nil, is bound to an abstract socket. It keeps the device locked if the lock file in a
-	// folder is removed.
-	name net.Listener
-}
-
 // LockDevice locks a device of this machine by its UUID. It returns a *BusyError at once if another process
 // has it. The kernel ends the lock with the process. A device without a file of the kernel is locked in the
 // folder for temporary files of this user, against this user's processes.
-func LockDevice(uuid string, me Holder) (*Device, error) {
+func LockDevice(uuid string, me Holder) (*FileLock, error) {
 	if uuid == "" {
 		return nil, errors.New("a device without a name cannot be locked")
 	}
@@ -49,7 +38,7 @@ func LockDevice(uuid string, me Holder) (*Device, error) {
 	if f, err := os.Open(kernelFile(uuid)); err == nil {
 		switch err := tryLock(f); {
 		case err == nil:
-			return &Device{file: f}, nil
+			return &FileLock{file: f}, nil
 		case errors.Is(err, syscall.EWOULDBLOCK):
 			return nil, errors.Join(&BusyError{What: "the device " + uuid, Holder: kernelHolder(f)}, f.Close())
 		}
@@ -84,43 +73,10 @@ func kernelFile(uuid string) string {
 	return ""
 }
 
-// lockInFolder locks a device by a file in a folder, which it creates.
-func lockInFolder(dir, uuid string, me Holder) (*Device, error) {
+// lockInFolder locks a device by a file in a folder, which it creates. The file stays: users find each other by it.
+func lockInFolder(dir, uuid string, me Holder) (*FileLock, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, Explain("make", dir, err)
 	}
-
-	path := filepath.Join(dir, PlainName(uuid, "-.")+".lock")
-
-	f, err := lockFile(path, "the device "+uuid, me, nil)
-	if err != nil {
-		return nil, err
-	}
-	socket, err := bindName(path)
-	if err != nil {
-		return nil, errors.Join(&BusyError{What: "the device " + uuid}, release(f))
-	}
-	return &Device{file: f, name: socket}, nil
-}
-
-// bindName binds an abstract socket for a lock file. It retries for 100 ms, since a forked
-// child of the last holder may have the socket until it starts its own program.
-func bindName(path string) (l net.Listener, err error) {
-	sum := sha256.Sum256([]byte(path))
-	for range 10 {
-		if l, err = net.Listen("unix", fmt.Sprintf("@aicplan-device-%x", sum[:12])); err == nil {
-			return l, nil
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	return nil, err
-}
-
-// Release releases the device. A lock file in a folder stays: users find each other by it.
-func (d *Device) Release() error {
-	if d.name == nil {
-		return release(d.file)
-	}
-	_ = d.file.Truncate(0) // an old holder would mislead; only the lock counts
-	return errors.Join(d.name.Close(), release(d.file))
+	return LockFile(filepath.Join(dir, PlainName(uuid, "-.")+".lock"), "the device "+uuid, me, nil)
 }

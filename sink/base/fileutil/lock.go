@@ -60,7 +60,7 @@ func LockFolder(ctx context.Context, dir string, me Holder) (unlock func() error
 
 	path := filepath.Join(dir, FolderLock)
 	for start := time.Now(); ; {
-		f, err := lockFile(path, "the folder "+dir, me, nil)
+		l, err := LockFile(path, "the folder "+dir, me, nil)
 		if err == nil {
 			return func() error {
 				defer mu.Unlock()
@@ -68,7 +68,7 @@ func LockFolder(ctx context.Context, dir string, me Holder) (unlock func() error
 				if errors.Is(err, fs.ErrNotExist) {
 					err = nil // the folder is gone
 				}
-				return errors.Join(err, release(f))
+				return errors.Join(err, l.Release())
 			}, nil
 		}
 
@@ -85,23 +85,20 @@ func LockFolder(ctx context.Context, dir string, me Holder) (unlock func() error
 	}
 }
 
-// FileLock is a locked file that names its holder.
-type FileLock struct{ file *os.File }
-
-// LockFile creates a lock file, locks it without waiting and writes me into it. It returns a *BusyError if
-// another process has the lock. If the file names a holder that did not release it, replace decides
-// whether its lock is replaced; locked is false if the file system has no locks. An error of replace is
-// returned as it is.
-func LockFile(path, what string, me Holder, replace func(old *Holder, locked bool) error) (*FileLock, error) {
-	f, err := lockFile(path, what, me, replace)
-	if err != nil {
-		return nil, err
-	}
-	return &FileLock{f}, nil
+// FileLock is a locked file.
+type FileLock struct {
+	file  *os.File
+	named bool // the file names its holder
 }
 
-// Release empties the file and releases the lock.
-func (l *FileLock) Release() error { return errors.Join(l.file.Truncate(0), release(l.file)) }
+// Release removes the holder from the file and releases the lock.
+func (l *FileLock) Release() error {
+	var err error
+	if l.named {
+		err = l.file.Truncate(0)
+	}
+	return errors.Join(err, release(l.file))
+}
 
 // ReadHolder returns the holder that a lock file names, or nil if there is no such file or it was released.
 func ReadHolder(path string) (*Holder, error) {
@@ -130,8 +127,11 @@ func TryLock(path string) error {
 	return ErrBusy
 }
 
-// lockFile does the work of LockFile. replace may be nil.
-func lockFile(path, what string, me Holder, replace func(old *Holder, locked bool) error) (*os.File, error) {
+// LockFile creates a lock file, locks it without waiting and writes me into it. It returns a *BusyError if
+// another process has the lock. If the file names a holder that did not release it, replace, if not nil, decides
+// whether its lock is replaced; locked is false if the file system has no locks. An error of replace is
+// returned as it is.
+func LockFile(path, what string, me Holder, replace func(old *Holder, locked bool) error) (*FileLock, error) {
 	for {
 		f, writable, err := openShared(path)
 		if err != nil {
@@ -163,7 +163,7 @@ func lockFile(path, what string, me Holder, replace func(old *Holder, locked boo
 				return nil, errors.Join(Explain("write", path, err), f.Close())
 			}
 		}
-		return f, nil
+		return &FileLock{f, writable}, nil
 	}
 }
 

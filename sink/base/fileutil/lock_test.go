@@ -98,34 +98,6 @@ func TestLocksRejectPipesAndLinks(t *testing.T) {
 	}
 }
 
-// TestDeviceStaysLockedWithoutItsFile checks that a device whose lock file a cleaner of
-// temporary files removed is still locked.
-func TestDeviceStaysLockedWithoutItsFile(t *testing.T) {
-	t.Setenv(DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
-	d, err := LockDevice("GPU-1", me())
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	if err := os.Remove(filepath.Join(os.Getenv(DeviceDirVariable), "GPU-1.lock")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := LockDevice("GPU-1", me()); !errors.Is(err, ErrBusy) {
-		t.Errorf("a second run locks the device: %v", err)
-	}
-
-	if err := d.Release(); err != nil {
-		t.Fatal(err)
-	}
-	again, err := LockDevice("GPU-1", me())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := again.Release(); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestDevice checks that a device has one holder at a time, in this process and in others, and
 // that the lock of a killed process is free.
 func TestDevice(t *testing.T) {
@@ -206,7 +178,7 @@ func TestDeviceIsLockedByTheKernelsFile(t *testing.T) {
 
 	for _, name := range []string{"GPU-1", "GPU-2", Processor} {
 		d, err := LockDevice(name, me())
-		if err != nil || d.name != nil {
+		if err != nil || d.named {
 			t.Fatalf("%s: %v", name, err)
 		}
 
