@@ -3,27 +3,27 @@ package textutil
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 )
 
-// Text shows control characters other than newline and tab, and those that
+// Visible shows control characters other than newline and tab, and those that
 // reorder or hide text, in the form of JSON: \u001b for the escape character.
 // Bytes that are no UTF-8 become \ufffd. Text inside of JSON stays JSON.
 func Visible(s string) string {
-	if clean(s) {
+	s = strings.ToValidUTF8(s, `\ufffd`)
+	if !strings.ContainsFunc(s, hidden) {
 		return s
 	}
+
 	var b strings.Builder
-	b.Grow(len(s) + 16)
-	for i, r := range s {
-		switch {
-		case r == utf8.RuneError && isBroken(s[i:]):
-			b.WriteString(`\ufffd`)
-		case hidden(r):
+	for _, r := range s {
+		if hidden(r) {
 			escape(&b, r)
-		default:
+		} else {
 			b.WriteRune(r)
 		}
 	}
@@ -89,24 +89,6 @@ func Unfit(s string) string {
 	return ""
 }
 
-func clean(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' && c != '\n' && c != '\t' || c >= 0x7f {
-			return cleanRunes(s[i:])
-		}
-	}
-	return true
-}
-
-func cleanRunes(s string) bool {
-	for i, r := range s {
-		if hidden(r) || r == utf8.RuneError && isBroken(s[i:]) {
-			return false
-		}
-	}
-	return true
-}
-
 // NotUTF8 returns the place of the first byte that belongs to no character, or -1.
 func NotUTF8(data []byte) int {
 	if utf8.Valid(data) {
@@ -121,30 +103,13 @@ func NotUTF8(data []byte) int {
 	}
 }
 
-func isBroken(s string) bool {
-	_, n := utf8.DecodeRuneInString(s)
-	return n <= 1
-}
-
-// hidden characters are controls, separators of lines that terminals break at,
-// and marks that change the direction of text or are not seen.
+// hidden reports whether a character is a control other than newline and tab, a separator of lines that terminals
+// break at, or a mark that changes the direction of text or is not seen.
 func hidden(r rune) bool {
-	switch {
-	case r == '\n' || r == '\t':
-		return false
-	case r < ' ', r >= 0x7f && r < 0xa0:
-		return true
-	case r == 0x061c,
-		r >= 0x200b && r <= 0x200f,
-		r >= 0x2028 && r <= 0x202e,
-		r >= 0x2060 && r <= 0x206f,
-		r == 0xfeff,
-		r >= 0xfff9 && r <= 0xfffb:
-		return true
-	case r >= 0xe0000 && r <= 0xe007f: // tags
-		return true
+	if r < unicode.MaxASCII {
+		return r < ' ' && r != '\n' && r != '\t'
 	}
-	return false
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
 func escape(b *strings.Builder, r rune) {
@@ -188,43 +153,21 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// colours matches escape sequences that only set colours and weight, not hidden or blinking text.
+var colours = regexp.MustCompile(`\x1b\[([0-4]?|2[2-4]|39|[39][0-7])(;([0-4]?|2[2-4]|39|[39][0-7]))*m`)
+
 func (w *Writer) show(s string) string {
-	if !w.Colors || !strings.Contains(s, "\x1b") {
+	if !w.Colors {
 		return Visible(s)
 	}
-	var b strings.Builder
-	for {
-		at := strings.Index(s, "\x1b[")
-		if at < 0 {
-			b.WriteString(Visible(s))
-			return b.String()
-		}
-		b.WriteString(Visible(s[:at]))
-		end := at + 2 + len(s[at+2:]) - len(strings.TrimLeft(s[at+2:], "0123456789;"))
-		if end < len(s) && s[end] == 'm' && colour(s[at+2:end]) {
-			b.WriteString(s[at : end+1])
-			s = s[end+1:]
-			continue
-		}
-		b.WriteString(Visible(s[at : at+1]))
-		s = s[at+1:]
-	}
-}
 
-// colour reports whether the parameters of an escape sequence set only colours and weight,
-// not hidden or blinking text.
-func colour(params string) bool {
-	for _, p := range strings.Split(params, ";") {
-		switch p {
-		case "", "0", "1", "2", "3", "4", "22", "23", "24", "39":
-			continue
-		}
-		if len(p) == 2 && (p[0] == '3' || p[0] == '9') && p[1] >= '0' && p[1] <= '7' {
-			continue
-		}
-		return false
+	var b strings.Builder
+	shown := 0
+	for _, at := range colours.FindAllStringIndex(s, -1) {
+		b.WriteString(Visible(s[shown:at[0]]) + s[at[0]:at[1]])
+		shown = at[1]
 	}
-	return true
+	return b.String() + Visible(s[shown:])
 }
 
 // incomplete is how many bytes at the end of s begin a character that more
