@@ -16,13 +16,13 @@ func TestPrepareEnvReachesTheLibraries(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	getenv, err := libc.Func("getenv")
+	getenv, err := libc.Symbol("getenv")
 	if err != nil {
 		t.Fatal(err)
 	}
 	inC := func(name string) string {
 		b := append([]byte(name), 0)
-		return dl.GoString(dl.CallPointer(getenv, uintptr(unsafe.Pointer(&b[0]))))
+		return dl.GoString(dl.CallPointer(getenv.At, uintptr(unsafe.Pointer(&b[0]))))
 	}
 	t.Setenv("NCCL_NVLS_ENABLE", "")
 	t.Setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")

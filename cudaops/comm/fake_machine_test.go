@@ -147,7 +147,7 @@ func (n *machine) handle() uint64 {
 func (n *machine) device(call string) (int, error) {
 	d, ok := n.current[syscall.Gettid()]
 	if !ok {
-		return 0, cuda.NewDriverError(call, cuda.CodeNotInitialized)
+		return 0, cuda.NewDriverError(call, 3)
 	}
 	return d, nil
 }
@@ -161,7 +161,7 @@ func (n *machine) Count() (int, error) { return n.gpus, nil }
 // Info implements cuda.Driver.
 func (n *machine) Info(d cuda.Device) (cuda.DeviceInfo, error) {
 	if int(d) >= n.gpus {
-		return cuda.DeviceInfo{}, cuda.NewDriverError("cuDeviceGet", cuda.CodeInvalidDevice)
+		return cuda.DeviceInfo{}, cuda.NewDriverError("cuDeviceGet", 101)
 	}
 	return cuda.DeviceInfo{Index: int(d), Name: "Fake GPU", UUID: fmt.Sprintf("GPU-%d", d), Major: 9}, nil
 }
@@ -254,7 +254,7 @@ func (n *machine) Function(_ cuda.Module, name string) (cuda.Function, error) {
 	defer n.lock()()
 	k, ok := n.Kernels[name]
 	if !ok {
-		return 0, cuda.NewDriverError("cuModuleGetFunction "+name, cuda.CodeNotFound)
+		return 0, cuda.NewDriverError("cuModuleGetFunction "+name, 500)
 	}
 
 	f := cuda.Function(n.handle())

@@ -54,7 +54,7 @@ func (l fakeNCCL) UniqueID() (id cuda.UniqueID, err error) {
 func (l fakeNCCL) InitRank(nranks int, id cuda.UniqueID, rank int) (cuda.Comm, error) {
 	defer l.lock()()
 	if _, err := l.device("ncclCommInitRank"); err != nil {
-		return 0, cuda.NewNCCLError("ncclCommInitRank", cuda.NCCLCudaError)
+		return 0, &cuda.CallError{Call: "ncclCommInitRank", Code: 1}
 	}
 
 	key := string(id[:8])
@@ -65,7 +65,7 @@ func (l fakeNCCL) InitRank(nranks int, id cuda.UniqueID, rank int) (cuda.Comm, e
 	}
 
 	if g.ranks != nranks || rank >= nranks {
-		return 0, cuda.NewNCCLError("ncclCommInitRank", cuda.NCCLInvalidArgument)
+		return 0, &cuda.CallError{Call: "ncclCommInitRank", Code: 4}
 	}
 
 	g.joined++
@@ -86,7 +86,7 @@ func (l fakeNCCL) comm(call string, c cuda.Comm) (*fakeComm, error) {
 	found, ok := l.comms[uint64(c)]
 	if !ok {
 		l.problem("%s on a communicator that does not exist", call)
-		return nil, cuda.NewNCCLError(call, cuda.NCCLInvalidUsage)
+		return nil, &cuda.CallError{Call: call, Code: 5}
 	}
 	return found, nil
 }
@@ -258,7 +258,7 @@ func (l fakeNCCL) part(call string, p fakePart, h cuda.Comm, s cuda.Stream) erro
 
 	g := l.grouped[syscall.Gettid()]
 	if g == nil {
-		return cuda.NewNCCLError(call, cuda.NCCLInvalidUsage)
+		return &cuda.CallError{Call: call, Code: 5}
 	}
 
 	g.comm, g.s, g.parts = c, s, append(g.parts, p)

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -47,25 +48,24 @@ func bindBLAS(lib *dl.Library) (*blas, error) {
 		{"scipy_sgemm_", "scipy_dgemm_", "scipy_openblas_get_config", "scipy_openblas_set_num_threads"},
 	}
 	for _, n := range names {
-		if !lib.Has(n[2]) {
+		var found [4]dl.Symbol
+		var errs [4]error
+		for i := range n {
+			found[i], errs[i] = lib.Symbol(n[i])
+		}
+		if errors.Join(errs[:]...) != nil {
 			continue
 		}
 
-		b := new(blas)
-		var config, threads uintptr
-		err := lib.Bind(map[string]*uintptr{n[0]: &b.sgemm, n[1]: &b.dgemm, n[2]: &config, n[3]: &threads})
-		if err != nil {
-			return nil, err
-		}
-
-		b.about = strings.TrimSpace(dl.GoString(dl.CallPointer(config)))
+		b := &blas{sgemm: found[0].At, dgemm: found[1].At}
+		b.about = strings.TrimSpace(dl.GoString(dl.CallPointer(found[2].At)))
 		if fields := strings.Fields(b.about); len(fields) > 1 { // "OpenBLAS 0.3.21 DYNAMIC_ARCH ..."
 			b.version = fields[1]
 		}
-		dl.Call(threads, 1)
+
+		dl.Call(found[3].At, 1)
 		return b, nil
 	}
-
 	return nil, fmt.Errorf("%s is no OpenBLAS", lib.Path)
 }
 

@@ -23,17 +23,8 @@ type (
 	GraphExec uintptr
 )
 
-// Driver is the subset of the driver used by this program. Errors are *Error.
+// Driver is the subset of the driver used by this program. Errors are *DriverError.
 type Driver interface {
-	Devices
-	Memory
-	Streams
-	Modules
-	Graphs
-}
-
-// Devices lists devices and makes their contexts current.
-type Devices interface {
 	// Version returns the CUDA version that the driver supports, for example 13000.
 	Version() (int, error)
 	Count() (int, error)
@@ -46,10 +37,9 @@ type Devices interface {
 	CanAccessPeer(dev, peer Device) (bool, error)
 	// EnablePeer allows the current context to access memory of peer.
 	EnablePeer(peer Context) error
-}
 
-// Memory allocates and copies memory. Calls with a stream return when the operation is queued.
-type Memory interface {
+	// Memory. Calls with a stream return when the operation is queued.
+
 	Alloc(bytes int64) (Ptr, error)
 	Free(Ptr) error
 	// MemInfo returns free and total bytes of the current device.
@@ -61,10 +51,9 @@ type Memory interface {
 	// CopyDtoH copies len(b) bytes and returns when they are copied.
 	CopyDtoH(b []byte, src Ptr) error
 	CopyPeer(dst Ptr, dstCtx Context, src Ptr, srcCtx Context, bytes int64, s Stream) error
-}
 
-// Streams orders work and times it with events.
-type Streams interface {
+	// Streams order work, and events time it.
+
 	NewStream() (Stream, error)
 	SyncStream(Stream) error
 	NewEvent() (Event, error)
@@ -77,20 +66,18 @@ type Streams interface {
 	Query(Event) (bool, error)
 	// Elapsed returns the milliseconds between two completed events.
 	Elapsed(start, end Event) (float64, error)
-}
 
-// Modules loads code and launches it.
-type Modules interface {
+	// Modules are loaded code.
+
 	// LoadModule loads a cubin, a fatbin or PTX text.
 	LoadModule(image []byte) (Module, error)
 	Function(Module, string) (Function, error)
 	// SetMaxDynamicShared raises a kernel's limit of dynamic shared memory in bytes.
 	SetMaxDynamicShared(Function, int) error
 	Launch(Launch, Stream) error
-}
 
-// Graphs captures the work queued on a stream and replays it.
-type Graphs interface {
+	// Graphs are work that was captured on a stream.
+
 	// BeginCapture starts a capture on a stream in thread-local mode, which does not restrict other
 	// threads.
 	BeginCapture(Stream) error

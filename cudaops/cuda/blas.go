@@ -62,9 +62,6 @@ func (l *BLASLibrary) call(f dl.Symbol, args ...uintptr) error {
 		return nil
 	}
 
-	e := NewBLASError(f.Name, code)
-	if p := dl.CallPointer(l.cublasLtGetStatusString.At, uintptr(code)); p != nil {
-		e.Text = dl.GoString(p)
-	}
-	return e
+	name := dl.GoString(dl.CallPointer(l.cublasLtGetStatusString.At, uintptr(code)))
+	return &BLASError{CallError{Call: f.Name, Code: code, Name: name}}
 }

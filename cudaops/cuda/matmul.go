@@ -70,24 +70,17 @@ func (l *BLASLibrary) Prepare(p MatmulProblem) (Matmul, error) {
 	case offered:
 		m.algo = l.config(m.raw)
 		return m, nil
-	case p.A == I8 && (err == nil || isUnsupported(err)):
+	case p.A == I8 && (err == nil || Unsupported(err)):
 		// The library supports int8 even if its heuristic returns no algorithm.
 		m.raw, m.algo = nil, Algo{Default: true}
 		return m, nil
 	case err == nil:
-		err = &BLASError{
-			CallError{Call: "cublasLtMatmulAlgoGetHeuristic", Code: StatusNotSupported, Name: statusNames[StatusNotSupported],
-				Text: "no algorithm is offered"},
-		}
+		err = &BLASError{CallError{Call: "cublasLtMatmulAlgoGetHeuristic", Code: StatusNotSupported,
+			Name: "CUBLAS_STATUS_NOT_SUPPORTED", Text: "no algorithm is offered"}}
 	}
 
 	m.destroy()
 	return nil, fmt.Errorf("%v: %w", p, err)
-}
-
-func isUnsupported(err error) bool {
-	var e *BLASError
-	return errors.As(err, &e) && e.Unsupported()
 }
 
 func (m *matmul) describe() error {

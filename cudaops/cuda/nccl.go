@@ -43,19 +43,16 @@ func OpenNCCL() (*NCCLLibrary, error) {
 //
 //go:uintptrescapes
 func (l *NCCLLibrary) call(f dl.Symbol, args ...uintptr) error {
-	if code := int(int32(dl.Call(f.At, args...))); code != NCCLSuccess {
+	if code := int(int32(dl.Call(f.At, args...))); code != 0 {
 		return l.failure(f.Name, code)
 	}
 	return nil
 }
 
-func (l *NCCLLibrary) failure(call string, code int) *NCCLError {
-	e := NewNCCLError(call, code)
-	e.Text = dl.GoString(dl.CallPointer(l.ncclGetErrorString.At, uintptr(code)))
+func (l *NCCLLibrary) failure(call string, code int) error {
+	e := &CallError{Call: call, Code: code, Name: dl.GoString(dl.CallPointer(l.ncclGetErrorString.At, uintptr(code)))}
 	if l.ncclGetLastError.At != 0 {
-		if last := strings.TrimSpace(dl.GoString(dl.CallPointer(l.ncclGetLastError.At, 0))); last != "" {
-			e.Text += ": " + last
-		}
+		e.Text = strings.TrimSpace(dl.GoString(dl.CallPointer(l.ncclGetLastError.At, 0)))
 	}
 	return e
 }
@@ -103,12 +100,13 @@ func (l *NCCLLibrary) InitRank(nranks int, id UniqueID, rank int) (Comm, error) 
 
 // AsyncError implements NCCL.
 func (l *NCCLLibrary) AsyncError(c Comm) error {
+	const inProgress = 7
 	var code int32
 	if err := l.call(l.ncclCommGetAsyncError, uintptr(c), uintptr(unsafe.Pointer(&code))); err != nil {
 		return err
 	}
 
-	if code == NCCLSuccess || code == NCCLInProgress {
+	if code == 0 || code == inProgress {
 		return nil
 	}
 	return l.failure("a rank of the communicator", int(code))

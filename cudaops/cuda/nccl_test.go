@@ -16,18 +16,6 @@ func TestVersionText(t *testing.T) {
 	}
 }
 
-func TestNCCLErrorNamesCallAndCause(t *testing.T) {
-	e := NewNCCLError("ncclAllReduce", NCCLCudaError)
-	e.Text = "unhandled cuda error"
-	want := "ncclAllReduce: ncclUnhandledCudaError (1): unhandled cuda error"
-	if e.Error() != want {
-		t.Errorf("got %q, want %q", e.Error(), want)
-	}
-	if got := NewNCCLError("x", 99).Error(); !strings.Contains(got, "99") {
-		t.Errorf("an unknown code is not shown: %s", got)
-	}
-}
-
 // The real library can report its version and create an id without a device.
 func TestNCCLLibrary(t *testing.T) {
 	l, err := OpenNCCL()
@@ -43,7 +31,7 @@ func TestNCCLLibrary(t *testing.T) {
 	}
 	// Joining with an invalid rank must return NCCL's error, which shows that arguments are passed
 	// correctly.
-	var e *NCCLError
+	var e *CallError
 	if _, err := l.InitRank(2, UniqueID{}, 7); !errors.As(err, &e) {
 		t.Fatalf("rank 7 of 2 joined: %v", err)
 	}

@@ -186,33 +186,6 @@ func open(spec Spec, places Places, dlopen func(string, bool) (uintptr, error)) 
 	return nil, nf
 }
 
-// Func returns the address of a symbol. The error contains the library and the symbol.
-func (l *Library) Func(name string) (uintptr, error) {
-	fn, err := purego.Dlsym(l.handle, name)
-	if err != nil || fn == 0 {
-		return 0, fmt.Errorf("%s (%s) has no %s: the library is older than this program needs", l.Name, l.Path, name)
-	}
-	return fn, nil
-}
-
-// Has reports whether the library has a symbol.
-func (l *Library) Has(name string) bool {
-	fn, err := purego.Dlsym(l.handle, name)
-	return err == nil && fn != 0
-}
-
-// Bind looks up symbols by name and stores their addresses. It returns an error for the first missing one.
-func (l *Library) Bind(table map[string]*uintptr) error {
-	for name, at := range table {
-		fn, err := l.Func(name)
-		if err != nil {
-			return err
-		}
-		*at = fn
-	}
-	return nil
-}
-
 // Symbol is a function of a library. Name is its name in messages.
 type Symbol struct {
 	Name string
@@ -221,8 +194,11 @@ type Symbol struct {
 
 // Symbol looks up a function. Its name in messages is without the suffix of a version, such as _v2.
 func (l *Library) Symbol(name string) (Symbol, error) {
-	at, err := l.Func(name)
-	return Symbol{strings.TrimSuffix(name, "_v2"), at}, err
+	at, err := purego.Dlsym(l.handle, name)
+	if err != nil || at == 0 {
+		return Symbol{}, fmt.Errorf("%s (%s) has no %s: the library is older than this program needs", l.Name, l.Path, name)
+	}
+	return Symbol{strings.TrimSuffix(name, "_v2"), at}, nil
 }
 
 // BindStruct looks up the functions that the fields of a struct are named after. The fields are of type Symbol.

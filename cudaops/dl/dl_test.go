@@ -134,22 +134,19 @@ func TestCallLibc(t *testing.T) {
 	if err != nil {
 		t.Skipf("no glibc here: %v", err)
 	}
-	var strlen, abs uintptr
-	if err := lib.Bind(map[string]*uintptr{"strlen": &strlen, "abs": &abs}); err != nil {
+	var libc struct{ strlen, abs Symbol }
+	if err := lib.BindStruct(&libc); err != nil {
 		t.Fatal(err)
 	}
 	text := append([]byte("eleven char"), 0)
-	if n := Call(strlen, uintptr(unsafe.Pointer(&text[0]))); n != 11 {
+	if n := Call(libc.strlen.At, uintptr(unsafe.Pointer(&text[0]))); n != 11 {
 		t.Errorf("strlen = %d, want 11", n)
 	}
 	minus := int32(-5)
-	if n := int32(Call(abs, uintptr(uint32(minus)))); n != 5 {
+	if n := int32(Call(libc.abs.At, uintptr(uint32(minus)))); n != 5 {
 		t.Errorf("abs(-5) = %d", n)
 	}
-	if lib.Has("no_such_symbol_here") {
-		t.Error("a missing symbol was found")
-	}
-	if _, err := lib.Func("no_such_symbol_here"); err == nil || !strings.Contains(err.Error(), "no_such_symbol_here") {
+	if _, err := lib.Symbol("no_such_symbol_here"); err == nil || !strings.Contains(err.Error(), "no_such_symbol_here") {
 		t.Errorf("error does not name the symbol: %v", err)
 	}
 }

@@ -2,9 +2,11 @@ package dl
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"path/filepath"
-	"sort"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -23,39 +25,25 @@ func DefaultPlaces() Places {
 
 func placesFrom(env func(string) string, glob func(string) ([]string, error),
 	real func(string) (string, error)) Places {
-	var p Places
-	for _, v := range []string{"AICPLAN_LIBRARY_PATH", "LD_LIBRARY_PATH"} {
-		for _, d := range filepath.SplitList(env(v)) {
-			if d != "" {
-				p.First = append(p.First, d)
-			}
+	lists := func(variables ...string) (out []string) {
+		for _, v := range variables {
+			out = append(out, filepath.SplitList(env(v))...)
 		}
+		return slices.DeleteFunc(out, func(dir string) bool { return dir == "" })
 	}
-
-	p.First = distinct(p.First)
-
-	expand := func(pattern string) []string {
-		m, err := glob(pattern)
+	expand := func(patterns ...string) []string {
+		found, err := glob(filepath.Join(patterns...))
 		if err != nil {
 			return nil
 		}
 		// Highest version first: python3.12 before python3.11, cuda-13.0 before cuda-12.9.
-		sort.SliceStable(m, func(i, j int) bool { return natural(m[j], m[i]) })
-		return m
+		slices.SortStableFunc(found, func(a, b string) int { return strings.Compare(aligned(b), aligned(a)) })
+		return found
 	}
 
-	var roots []string
-	for _, v := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
-		if d := env(v); d != "" {
-			roots = append(roots, d)
-		}
-	}
-
-	for _, d := range filepath.SplitList(env("PATH")) {
-		if d == "" {
-			continue
-		}
-		for _, py := range expand(filepath.Join(d, "python3")) {
+	roots := lists("VIRTUAL_ENV", "CONDA_PREFIX")
+	for _, d := range lists("PATH") {
+		for _, py := range expand(d, "python3") {
 			roots = append(roots, filepath.Dir(filepath.Dir(py)))
 			if r, err := real(py); err == nil {
 				roots = append(roots, filepath.Dir(filepath.Dir(r)))
@@ -63,73 +51,33 @@ func placesFrom(env func(string) string, glob func(string) ([]string, error),
 		}
 	}
 
-	for _, d := range filepath.SplitList(env("PYTHONPATH")) {
-		if d != "" {
-			p.Site = append(p.Site, d)
-		}
+	site := lists("PYTHONPATH")
+	for _, r := range roots {
+		site = slices.Concat(site, expand(r, "lib", "python3*", "site-packages"), expand(r, "lib", "python3*", "dist-packages"),
+			expand(r, "local", "lib", "python3*", "dist-packages"))
 	}
 
-	for _, r := range distinct(roots) {
-		p.Site = append(p.Site, expand(filepath.Join(r, "lib", "python3*", "site-packages"))...)
-		p.Site = append(p.Site, expand(filepath.Join(r, "lib", "python3*", "dist-packages"))...)
-		p.Site = append(p.Site, expand(filepath.Join(r, "local", "lib", "python3*", "dist-packages"))...)
+	return Places{
+		First: distinct(lists("AICPLAN_LIBRARY_PATH", "LD_LIBRARY_PATH")), Site: distinct(site),
+		Last: slices.Concat([]string{"/usr/local/nvidia/lib64", "/usr/local/cuda/lib64"},
+			expand("/usr/local/cuda-*/lib64"), expand("/usr/lib/*-linux-gnu")),
 	}
-
-	p.Site = distinct(p.Site)
-
-	p.Last = append(p.Last, "/usr/local/nvidia/lib64", "/usr/local/cuda/lib64")
-	p.Last = append(p.Last, expand("/usr/local/cuda-*/lib64")...)
-	p.Last = append(p.Last, expand("/usr/lib/*-linux-gnu")...)
-	p.Last = distinct(p.Last)
-
-	return p
 }
 
-func distinct(in []string) []string {
-	seen := map[string]bool{}
-	out := in[:0:0]
-
+func distinct(in []string) (out []string) {
 	for _, s := range in {
-		if !seen[s] {
-			seen[s] = true
+		if !slices.Contains(out, s) {
 			out = append(out, s)
 		}
 	}
 	return out
 }
 
-// natural compares names such that sequences of digits are compared as numbers.
-func natural(a, b string) bool {
-	for a != "" && b != "" {
-		da, db := digits(a), digits(b)
-		if da != "" && db != "" {
-			na, nb := strings.TrimLeft(da, "0"), strings.TrimLeft(db, "0")
-			if len(na) != len(nb) {
-				return len(na) < len(nb)
-			}
-			if na != nb {
-				return na < nb
-			}
-			a, b = a[len(da):], b[len(db):]
-			continue
-		}
+var digits = regexp.MustCompile(`\d+`)
 
-		if a[0] != b[0] {
-			return a[0] < b[0]
-		}
-
-		a, b = a[1:], b[1:]
-	}
-
-	return a == "" && b != ""
-}
-
-func digits(s string) string {
-	i := 0
-	for i < len(s) && s[i] >= '0' && s[i] <= '9' {
-		i++
-	}
-	return s[:i]
+// aligned returns a name with numbers of one width, so that its order as text is that of the numbers.
+func aligned(name string) string {
+	return digits.ReplaceAllStringFunc(name, func(n string) string { return fmt.Sprintf("%8s", n) })
 }
 
 // mappedPath returns the file of a mapped library whose base name is soname or a longer version of it,

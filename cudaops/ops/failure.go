@@ -42,9 +42,9 @@ func failureOf(err error, own bool) worker.Failure {
 	case errors.As(err, &driver):
 		f.Exception = driver.Name
 		switch {
-		case driver.OutOfMemory():
+		case cuda.OutOfMemory(err):
 			f.Class = worker.ClassResourceIssue
-		case driver.Sticky():
+		case cuda.Sticky(err):
 			f.Class, f.Fatal = faulty, true
 		default:
 			f.Class = faulty
@@ -54,7 +54,7 @@ func failureOf(err error, own bool) worker.Failure {
 		switch {
 		case blas.Code == cuda.StatusAllocFailed:
 			f.Class = worker.ClassResourceIssue
-		case blas.Unsupported():
+		case cuda.Unsupported(err):
 			f.Class = worker.ClassUnsupportedConfig
 		case blas.Code == cuda.StatusExecution || blas.Code == cuda.StatusInternal:
 			// The library also returns these codes if the context is lost.

@@ -55,8 +55,8 @@ func matmulSeconds(p cuda.MatmulProblem) float64 {
 // Prepare implements cuda.BLAS.
 func (l *fakeBLAS) Prepare(p cuda.MatmulProblem) (cuda.Matmul, error) {
 	if l.Unsupported != nil && l.Unsupported(p) {
-		return nil, fmt.Errorf("%v: %w", p, cuda.NewBLASError("cublasLtMatmulAlgoGetHeuristic",
-			cuda.StatusNotSupported))
+		return nil, fmt.Errorf("%v: %w", p, &cuda.BLASError{CallError: cuda.CallError{
+			Call: "cublasLtMatmulAlgoGetHeuristic", Code: cuda.StatusNotSupported}})
 	}
 
 	if l.Stumble != nil {

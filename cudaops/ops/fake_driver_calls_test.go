@@ -20,7 +20,7 @@ func (d *fakeDriver) Count() (int, error) { return len(d.Infos), nil }
 // Info implements cuda.Driver.
 func (d *fakeDriver) Info(dev cuda.Device) (cuda.DeviceInfo, error) {
 	if int(dev) < 0 || int(dev) >= len(d.Infos) {
-		return cuda.DeviceInfo{}, cuda.NewDriverError("cuDeviceGet", cuda.CodeInvalidDevice)
+		return cuda.DeviceInfo{}, cuda.NewDriverError("cuDeviceGet", 101)
 	}
 	return d.Infos[dev], nil
 }
@@ -271,7 +271,7 @@ func (d *fakeDriver) EndCapture(s cuda.Stream) (cuda.Graph, error) {
 	st := d.streams[s]
 	st.capturing = false
 	if st.bad {
-		return 0, cuda.NewDriverError("cuStreamEndCapture", cuda.CodeCaptureInvalid)
+		return 0, cuda.NewDriverError("cuStreamEndCapture", 901)
 	}
 
 	g := uintptr(d.handle())

@@ -106,7 +106,7 @@ func (d *fakeDriver) begin(call string) error {
 	if d.sticky != nil {
 		err = d.sticky
 	} else if d.Fail != nil {
-		if err = d.Fail(call); err != nil && err.Sticky() {
+		if err = d.Fail(call); err != nil && cuda.Sticky(err) {
 			d.sticky = err
 		}
 	}
@@ -148,7 +148,7 @@ func (d *fakeDriver) enqueue(s cuda.Stream, w fakeWork) error {
 
 	if w.NoCapture {
 		st.bad = true
-		return cuda.NewDriverError(w.Name, cuda.CodeCaptureUnsupp)
+		return cuda.NewDriverError(w.Name, 900)
 	}
 
 	st.captured = append(st.captured, w)
@@ -178,7 +178,7 @@ func (d *fakeDriver) drain(s cuda.Stream) error {
 
 		if err := w.Do(d); err != nil {
 			st.queue = nil
-			if err.Sticky() {
+			if cuda.Sticky(err) {
 				d.sticky = err
 			}
 			return err

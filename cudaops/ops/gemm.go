@@ -128,8 +128,7 @@ func (d *Device) matmul(c Case, p cuda.MatmulProblem) (*Case, error) {
 
 // matmulError is an UnsupportedError if cuBLASLt has no kernel for a product.
 func (d *Device) matmulError(err error) error {
-	var e *cuda.BLASError
-	if errors.As(err, &e) && e.Unsupported() {
+	if cuda.Unsupported(err) {
 		return &UnsupportedError{
 			What: fmt.Sprintf("a product on %s (sm_%d) with cuBLASLt %d", d.Info.Name, d.Info.SM(), d.Lib.Lt.Version()),
 			Err:  err,
