@@ -6,18 +6,24 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// collective returns the measurement of an NCCL collective. Parameters: nccl_dtype, num_gpus, message_size
-// (elements) and optionally method. Errors have a failure class.
-func (h *host) collective(p *worker.Params, op string) (worker.Visitor, error) {
-	dt := dataTypes[p.Word("nccl_dtype", typeWords()...)]
-	gpus := int(p.Whole("num_gpus", 1))
-	elements := p.Whole("message_size", 1)
-	method := p.WordOr("method", h.options.method(h.settings), MethodEager, MethodGraph)
-	if p.Err != nil {
-		return nil, p.Err
-	}
+// message has the parameters of a case of a collective.
+type message struct {
+	Type     string `param:"nccl_dtype" words:"bfloat16 float16 half int8"`
+	GPUs     int64  `param:"num_gpus"`
+	Elements int64  `param:"message_size"`
+	Method   string `param:"method" words:"eager graph" optional:"true"`
+}
 
-	l, err := newLayout(op, dt, gpus, elements)
+// selected is a message of the collective that the case selects.
+type selected struct {
+	Collective string `param:"op_name" words:"all_reduce all_gather reduce_scatter alltoall broadcast send_recv"`
+	message
+}
+
+// collective returns the measurement of an NCCL collective. Errors have a failure class.
+func (h *host) collective(op string, c message) (worker.Visitor, error) {
+	dt, gpus := dataTypes[c.Type], int(c.GPUs)
+	l, err := newLayout(op, dt, gpus, c.Elements)
 	if err != nil {
 		return nil, worker.Failed(worker.ClassUnsupportedConfig, "%v", err)
 	}
@@ -27,11 +33,11 @@ func (h *host) collective(p *worker.Params, op string) (worker.Visitor, error) {
 	}
 
 	g := h.group
-	m := &measurement{layout: l, method: method, columns: worker.Row{
+	m := &measurement{layout: l, method: c.Method, columns: worker.Row{
 		"op_name": op, "kernel_source": "NCCL", "nccl_version": h.version, "nccl_env": h.env,
 	}, series: series{
-		group: g, clock: h.node.Clock, settings: h.settings, bytes: l.bytes, graph: method == MethodGraph,
-		task: task{Op: op, Type: dt, Ranks: gpus, Elements: elements},
+		group: g, clock: h.node.Clock, settings: h.settings, bytes: l.bytes, graph: c.Method == MethodGraph,
+		task: task{Op: op, Type: dt, Ranks: gpus, Elements: c.Elements},
 	}}
 
 	room := task{Kind: taskReserve, Ranks: gpus, Send: l.send * l.size, Recv: l.recv * l.size}

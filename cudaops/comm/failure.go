@@ -2,16 +2,12 @@ package comm
 
 import (
 	"errors"
-	"maps"
-	"slices"
 
 	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/dl"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 )
-
-func typeWords() []string { return slices.Sorted(maps.Keys(dataTypes)) }
 
 // failureOf classifies an error. own is true if this process uses the devices, which then cannot continue
 // after a lost device context.

@@ -23,27 +23,11 @@ const (
 	OpP2P  = "p2p"
 )
 
-// Needs returns the required parameters by op.
-func Needs() map[string][]string {
-	sizes := []string{"nccl_dtype", "num_gpus", "message_size"}
-	out := map[string][]string{
-		OpNCCL: append([]string{"op_name"}, sizes...),
-		OpP2P:  {"src", "dst", "bytes"},
-	}
-
+// Ops describes the ops of nccl runtimes.
+func Ops() []worker.Op {
+	out := []worker.Op{worker.Describe(OpNCCL, new(selected)), worker.Describe(OpP2P, new(peers))}
 	for _, c := range Collectives {
-		out[c] = sizes
-	}
-	return out
-}
-
-// Words returns the allowed values of text parameters, by op and parameter.
-func Words() map[string]map[string][]string {
-	types := map[string][]string{"nccl_dtype": typeWords()}
-	out := map[string]map[string][]string{OpNCCL: {"nccl_dtype": typeWords(), "op_name": Collectives}}
-
-	for _, c := range Collectives {
-		out[c] = types
+		out = append(out, worker.Describe(c, new(message)))
 	}
 	return out
 }
@@ -191,10 +175,17 @@ func (h *host) visitor(c worker.Case) (worker.Visitor, error) {
 		)
 	case c.Op == OpP2P:
 		return once(func(ctx context.Context) (worker.Row, error) { return h.p2p(ctx, p) }), nil
-	case c.Op == OpNCCL:
-		return h.collective(p, p.Word("op_name", Collectives...))
-	case slices.Contains(Collectives, c.Op):
-		return h.collective(p, c.Op)
+	case c.Op == OpNCCL || slices.Contains(Collectives, c.Op):
+		m := selected{Collective: c.Op, message: message{Method: h.options.method(h.settings)}}
+		if c.Op == OpNCCL {
+			p.Read(&m)
+		} else {
+			p.Read(&m.message)
+		}
+		if p.Err != nil {
+			return nil, p.Err
+		}
+		return h.collective(m.Collective, m.message)
 	}
 
 	return nil, worker.Failed(worker.ClassUnsupportedConfig,

@@ -25,20 +25,29 @@ type copier struct {
 	pairs [][2]*rank
 }
 
-// p2p measures copies from one GPU's memory to another's and returns the row. Parameters: src, dst (device
-// indices), bytes, and optionally direction: one_way, or both_ways with simultaneous copies in the other
-// direction. Latency is the time per copy of several queued copies, measured with device events. gb_per_s
-// counts the bytes in one direction.
+// peers has the parameters of a case of p2p: device indices, bytes, and whether copies in the other direction run at the
+// same time.
+type peers struct {
+	Src       int64  `param:"src" least:"0"`
+	Dst       int64  `param:"dst" least:"0"`
+	Bytes     int64  `param:"bytes"`
+	Direction string `param:"direction" words:"one_way both_ways" optional:"true"`
+}
+
+// p2p measures copies from one GPU's memory to another's and returns the row. Latency is the time per copy of several
+// queued copies, measured with device events. gb_per_s counts the bytes in one direction.
 func (h *host) p2p(ctx context.Context, p *worker.Params) (worker.Row, error) {
-	src, dst := int(p.Whole("src", 0)), int(p.Whole("dst", 0))
-	bytes := p.Whole("bytes", 1)
-	direction := p.WordOr("direction", "one_way", "one_way", "both_ways")
+	var c peers
+	p.Read(&c)
+	src, dst, bytes := int(c.Src), int(c.Dst), c.Bytes
 	if p.Err == nil && src == dst {
 		p.Fail(worker.ClassUnsupportedConfig, "src and dst are both %d; a copy goes from one GPU to another", src)
 	}
+
 	if p.Err != nil {
 		return nil, p.Err
 	}
+
 	if err := h.enough(max(src, dst) + 1); err != nil {
 		return nil, err
 	}
@@ -52,20 +61,20 @@ func (h *host) p2p(ctx context.Context, p *worker.Params) (worker.Row, error) {
 		return nil, failureOf(err, true)
 	}
 
-	c := &copier{series: series{clock: h.node.Clock, settings: h.settings, bytes: bytes}}
+	run := &copier{series: series{clock: h.node.Clock, settings: h.settings, bytes: bytes}}
 	from, to, err := h.pair(src, dst, bytes)
 	if err == nil {
-		c.pairs = [][2]*rank{{from, to}}
-		if direction == "both_ways" {
-			c.pairs = append(c.pairs, [2]*rank{to, from})
+		run.pairs = [][2]*rank{{from, to}}
+		if c.Direction == "both_ways" {
+			run.pairs = append(run.pairs, [2]*rank{to, from})
 		}
-		err = c.measure(ctx)
+		err = run.measure(ctx)
 	}
 	if err != nil {
 		return nil, failureOf(err, true)
 	}
 
-	res := c.result(false)
+	res := run.result(false)
 	row := worker.Row(res.Columns())
 	maps.Copy(
 		row,

@@ -34,7 +34,7 @@ func TestInstalledBLASMultipliesOnAnyNumberOfThreads(t *testing.T) {
 	for range 30 {
 		m, n, k, threads := 1+rng.IntN(90), 1+rng.IntN(90), 1+rng.IntN(120), 1+rng.IntN(4)
 		e := &env{settings: quickSettings(), clock: measure.NewSystemClock(), blas: b}
-		for _, dtype := range gemmTypes {
+		for _, dtype := range []string{"float32", "float64"} {
 			kern, err := gemmKernel(e, dtype, m, n, k, threads)
 			if err != nil {
 				t.Fatal(err)

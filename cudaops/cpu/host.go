@@ -7,11 +7,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 
 	"aicplan/cudaops/measure"
@@ -23,7 +21,7 @@ const Framework = "CPU"
 
 // Host returns the worker host of the cpu runtime. Invalid options are reported by its Hello.
 func Host(init worker.Init) worker.Host {
-	h := &host{init: init, ops: map[string]opener{"gemm": openGemm, "memory": openMemory}}
+	h := &host{init: init}
 	h.invalid = worker.Decode(h.declare(), init.Options)
 
 	one := worker.Sequential{About: h.about, Run: h.run, Reset: h.reset}
@@ -49,28 +47,15 @@ func (t *inTurn) Serve(ctx context.Context, in <-chan worker.Case, out worker.Em
 		Open: func(c worker.Case) (worker.Visitor, error) { return t.host.open(c) }}).Serve(ctx, in, out)
 }
 
-// Needs returns the required parameters by op.
-func Needs() map[string][]string {
-	return map[string][]string{
-		"gemm":      {"gemm_dtype", "m", "n", "k"},
-		"memory":    {"kernel", "size_bytes"},
-		"synthetic": nil,
-	}
+// Ops describes the ops of cpu runtimes.
+func Ops() []worker.Op {
+	return []worker.Op{worker.Describe("gemm", new(gemm)), worker.Describe("memory", new(memory)), {Name: "synthetic"}}
 }
 
-// Allowed values of text parameters.
-var (
-	gemmTypes     = []string{"float32", "float64"}
-	memoryKernels = []string{"copy", "scale", "add", "triad"}
-)
-
-// Words returns the allowed values of text parameters, by op and parameter.
-func Words() map[string]map[string][]string {
-	return map[string]map[string][]string{"gemm": {"gemm_dtype": gemmTypes}, "memory": {"kernel": memoryKernels}}
+// opener is an op with the parameters of a case. It prepares the case for its first visit.
+type opener interface {
+	open(e *env) (*visits, error)
 }
-
-// An opener prepares a case for its first visit.
-type opener func(e *env, c worker.Case) (*visits, error)
 
 // env is shared by the ops of one worker.
 type env struct {
@@ -85,7 +70,6 @@ type env struct {
 
 type host struct {
 	init      worker.Init
-	ops       map[string]opener
 	synthetic bool
 	openCases *int  // option window
 	invalid   error // of the options
@@ -157,11 +141,10 @@ func (h *host) window() int {
 
 // names returns the names of the ops, sorted.
 func (h *host) names() []string {
-	names := slices.Collect(maps.Keys(h.ops))
+	names := []string{"gemm", "memory"}
 	if h.synthetic {
 		names = append(names, "synthetic")
 	}
-	slices.Sort(names)
 	return names
 }
 
@@ -194,8 +177,13 @@ func (h *host) run(ctx context.Context, c worker.Case) ([]worker.Row, error) {
 
 // open prepares a case for its first visit. Errors have a failure class.
 func (h *host) open(c worker.Case) (*visits, error) {
-	op, ok := h.ops[c.Op]
-	if !ok {
+	var op opener
+	switch c.Op {
+	case "gemm":
+		op = &gemm{Threads: 1}
+	case "memory":
+		op = &memory{Threads: 1}
+	default:
 		return nil, worker.Failed(worker.ClassUnsupportedConfig, "the cpu runtime has no op %q; it has %s", c.Op,
 			strings.Join(h.names(), ", "))
 	}
@@ -208,7 +196,12 @@ func (h *host) open(c worker.Case) (*visits, error) {
 		return nil, worker.Failed(worker.ClassUnsupportedConfig, "op %q of the cpu runtime has no sweep; make it an axis",
 			c.Op)
 	}
-	return op(&h.env, c)
+
+	p := worker.ParseParams(c)
+	if p.Read(op); p.Err != nil {
+		return nil, p.Err
+	}
+	return op.open(&h.env)
 }
 
 // testVersion is the version reported by a worker inside a Go test.

@@ -47,30 +47,30 @@ func (k *kernel) Block(ctx context.Context, n int) (measure.Block, error) {
 	return measure.Block{Seconds: time.Since(began).Seconds()}, nil
 }
 
-// openGemm opens a case of y = x W^T with x of m x k and W of n x k, as in a linear layer. Parameters:
-// gemm_dtype (float32, float64), m, n, k, and optionally threads (default 1).
-func openGemm(e *env, c worker.Case) (*visits, error) {
-	p := worker.ParseParams(c)
-	dtype := p.Word("gemm_dtype", gemmTypes...)
-	m, n, k := int(p.Whole("m", 1)), int(p.Whole("n", 1)), int(p.Whole("k", 1))
-	threads := threadsOf(p)
-	if p.Err != nil {
-		return nil, p.Err
-	}
+// gemm is y = x W^T with x of m x k and W of n x k, as in a linear layer.
+type gemm struct {
+	Type    string `param:"gemm_dtype" words:"float32 float64"`
+	M       int64  `param:"m"`
+	N       int64  `param:"n"`
+	K       int64  `param:"k"`
+	Threads int64  `param:"threads" optional:"true"`
+}
 
-	return e.visits(func() (*kernel, error) { return gemmKernel(e, dtype, m, n, k, threads) },
+func (g *gemm) open(e *env) (*visits, error) {
+	if err := checkThreads(g.Threads); err != nil {
+		return nil, err
+	}
+	return e.visits(func() (*kernel, error) { return gemmKernel(e, g.Type, int(g.M), int(g.N), int(g.K), int(g.Threads)) },
 		func(row worker.Row, kern *kernel) {
 			row["gflop_per_s"] = kern.flops / row["latency"].(float64) / 1e6
 		})
 }
 
-// threadsOf returns the parameter threads, 1 by default.
-func threadsOf(p *worker.Params) int {
-	threads := int(p.WholeOr("threads", 1, 1))
-	if p.Err == nil && threads > maxThreads {
-		p.Fail(worker.ClassUnsupportedConfig, "%d threads; %d at most", threads, maxThreads)
+func checkThreads(threads int64) error {
+	if threads > maxThreads {
+		return worker.Failed(worker.ClassUnsupportedConfig, "%d threads; %d at most", threads, maxThreads)
 	}
-	return threads
+	return nil
 }
 
 // Tile size of a product. gonum computes a product of at most this size on the calling thread. For larger
@@ -142,27 +142,26 @@ func multiply[T float32 | float64](kern *kernel, memory *arena[T], m, n, k int, 
 // executions.
 const streamScalar = 0.5
 
-// openMemory opens a case of one of the four STREAM kernels on float64 arrays of size_bytes each.
-// Parameters: kernel (copy, scale, add, triad), size_bytes, and optionally threads (default 1).
-func openMemory(e *env, c worker.Case) (*visits, error) {
-	p := worker.ParseParams(c)
-	name := p.Word("kernel", memoryKernels...)
-	size := int(p.Whole("size_bytes", 1))
-	threads := threadsOf(p)
-	if p.Err == nil && size%8 != 0 {
-		p.Fail(worker.ClassUnsupportedConfig,
-			"size_bytes is %d; arrays consist of float64 values, so it must be a multiple of 8", size)
+// memory is one of the four STREAM kernels on float64 arrays of Size bytes each.
+type memory struct {
+	Kernel  string `param:"kernel" words:"copy scale add triad"`
+	Size    int64  `param:"size_bytes"`
+	Threads int64  `param:"threads" optional:"true"`
+}
+
+func (m *memory) open(e *env) (*visits, error) {
+	if err := checkThreads(m.Threads); err != nil {
+		return nil, err
 	}
 
-	if p.Err == nil && threads > size/8 {
-		p.Fail(worker.ClassUnsupportedConfig, "%d threads for an array of %d elements", threads, size/8)
+	switch {
+	case m.Size%8 != 0:
+		return nil, worker.Failed(worker.ClassUnsupportedConfig,
+			"size_bytes is %d; arrays consist of float64 values, so it must be a multiple of 8", m.Size)
+	case m.Threads > m.Size/8:
+		return nil, worker.Failed(worker.ClassUnsupportedConfig, "%d threads for an array of %d elements", m.Threads, m.Size/8)
 	}
-
-	if p.Err != nil {
-		return nil, p.Err
-	}
-
-	return e.visits(func() (*kernel, error) { return memoryKernel(e, name, size, threads) },
+	return e.visits(func() (*kernel, error) { return memoryKernel(e, m.Kernel, int(m.Size), int(m.Threads)) },
 		func(row worker.Row, kern *kernel) {
 			row["gb_per_s"] = kern.bytes / row["latency"].(float64) / 1e6
 		})

@@ -82,8 +82,12 @@ func runSynthetic(ctx context.Context, e *env, c worker.Case) ([]worker.Row, err
 		rows = append(rows, syntheticRow(all, point, scale))
 	}
 
-	healthy := int(p.WholeOr("healthy", 1, math.MaxInt32))
-	if fault, _ := p.Values["fault"].(string); fault != "" && fault != "none" && c.Attempt < healthy {
+	var healthy struct {
+		From int64 `param:"healthy" optional:"true"`
+	}
+	healthy.From = math.MaxInt32
+	p.Read(&healthy)
+	if fault, _ := p.Values["fault"].(string); fault != "" && fault != "none" && int64(c.Attempt) < healthy.From {
 		f, ok := faults[fault]
 		if !ok {
 			return nil, worker.Failed(worker.ClassCollectorBug, "no fault %q; there are %s", fault,

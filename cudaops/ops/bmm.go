@@ -12,9 +12,10 @@ import (
 // latent width 512 (pre), or latent outputs of width 512 to values of width 128 (post). The
 // memory layout is tokens, heads, width.
 type MLABMM struct {
-	Tokens, Heads int64
-	Type          string // bfloat16, float16 or fp8
-	Post          bool
+	Type   string `param:"bmm_dtype" words:"bfloat16 float16 fp8"`
+	Tokens int64  `param:"num_tokens"`
+	Heads  int64  `param:"num_heads"`
+	Post   bool
 }
 
 // Widths of the latent attention in the perf tables.

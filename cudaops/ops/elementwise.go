@@ -14,10 +14,10 @@ import (
 // elements: rmsnorm, silu_and_mul (input rows of 2 Hidden elements), quantize_fp8 (one scale)
 // and quantize_fp8_block (a scale per row and 128 columns).
 type Elementwise struct {
-	Kernel string
-	Tokens int64
-	Hidden int64
-	Type   string // bfloat16 or float16
+	Kernel string `param:"kernel" words:"rmsnorm silu_and_mul quantize_fp8 quantize_fp8_block"`
+	Type   string `param:"dtype" words:"bfloat16 float16"`
+	Tokens int64  `param:"num_tokens"`
+	Hidden int64  `param:"hidden_size"`
 }
 
 // The elementwise kernels.

@@ -11,9 +11,10 @@ import (
 
 // GEMM is the product y[m,n] = x[m,k] W[n,k]^T of a linear layer.
 type GEMM struct {
-	M, N, K int64
-	// Type is the gemm_dtype of the perf table: bfloat16, float16, fp8, int8 or fp8_block.
-	Type string
+	Type string `param:"gemm_dtype" words:"bfloat16 float16 fp8 fp8_block int8"`
+	M    int64  `param:"m"`
+	N    int64  `param:"n"`
+	K    int64  `param:"k"`
 }
 
 // format is the types of a product: of operands and output.

@@ -91,7 +91,7 @@ func (h *Host) Hello(context.Context) (worker.Hello, error) {
 
 	return worker.Hello{
 		Framework: Framework, Version: h.version(), Device: h.dev.Info.Name, DeviceUUID: h.dev.Info.UUID,
-		Window: h.options.Window, Ops: h.set.opNames(), Env: h.env(),
+		Window: h.options.Window, Ops: h.set.names(), Env: h.env(),
 	}, nil
 }
 

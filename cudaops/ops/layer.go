@@ -22,9 +22,10 @@ const SettleLayer = 2
 
 // Layer is the sequence of products of one layer of a model, with M rows each.
 type Layer struct {
-	Type  string // as of a GEMM
-	M     int64
-	Sizes [][2]int64 // n and k of every product
+	Type string `param:"gemm_dtype" words:"bfloat16 float16 fp8 fp8_block int8"`
+	M    int64  `param:"m"`
+	// Shapes has n and k of every product, such as "10240x5120 5120x8192".
+	Shapes string `param:"shapes"`
 }
 
 // Part contains the key columns of a row that the composition check adds up.
@@ -52,17 +53,6 @@ func parseSizes(text string) ([][2]int64, error) {
 	return out, nil
 }
 
-func parseLayer(p *worker.Params) (l Layer) {
-	l.Type, l.M = p.Word("gemm_dtype", gemmTypes...), p.Whole("m", 1)
-	sizes, err := parseSizes(p.Text("shapes"))
-	if err != nil {
-		p.Fail(worker.ClassCollectorBug, "parameter \"shapes\": %v", err)
-	}
-
-	l.Sizes = sizes
-	return l
-}
-
 // chains reports whether a product's output can be the activations of the next one: it has the
 // same type and enough elements, and both outputs fit into the pool without overlap.
 func chains(p, next cuda.MatmulProblem, pool int64) bool {
@@ -76,17 +66,22 @@ func chains(p, next cuda.MatmulProblem, pool int64) bool {
 // because activations are in the cache when a model reads them, and separate operands would have
 // been evicted by the weights. The first product always reads the same activations.
 func (l Layer) prepare(d *Device) (*Case, error) {
+	sizes, err := parseSizes(l.Shapes)
+	if err != nil {
+		return nil, worker.Failed(worker.ClassCollectorBug, "parameter \"shapes\": %v", err)
+	}
+
 	lt, err := d.lt()
 	if err != nil {
 		return nil, err
 	}
 
-	c := &Case{Label: fmt.Sprintf("layer %s m=%d of %v", l.Type, l.M, l.Sizes), Settle: SettleLayer,
-		Kernels: 2 * len(l.Sizes)}
-	problems := make([]cuda.MatmulProblem, len(l.Sizes))
+	c := &Case{Label: fmt.Sprintf("layer %s m=%d of %v", l.Type, l.M, sizes), Settle: SettleLayer,
+		Kernels: 2 * len(sizes)}
+	problems := make([]cuda.MatmulProblem, len(sizes))
 	var parts []Part
 	weights := 0.0
-	for i, s := range l.Sizes {
+	for i, s := range sizes {
 		p, one, err := GEMM{Type: l.Type, M: l.M, N: s[0], K: s[1]}.describe()
 		if err != nil {
 			return nil, err

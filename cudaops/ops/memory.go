@@ -13,8 +13,8 @@ import (
 // Memory is a memory-bound kernel on float32 arrays of Size bytes: copy (c = a), triad
 // (c = a + s b) or reduce (sum of a).
 type Memory struct {
-	Kernel string
-	Size   int64
+	Kernel string `param:"kernel" words:"copy triad reduce"`
+	Size   int64  `param:"size_bytes"`
 }
 
 const (

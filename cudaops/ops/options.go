@@ -134,9 +134,9 @@ func parseSettings(init worker.Init) (settings, error) {
 	return s, nil
 }
 
-// opNames returns the ops of a host.
-func (s settings) opNames() []string {
-	names := slices.Clone(Names)
+// names returns the ops of a host.
+func (s settings) names() []string {
+	names := opNames()
 	for op := range s.bindings {
 		if !slices.Contains(names, op) {
 			names = append(names, op)

@@ -18,42 +18,37 @@ const (
 	OpKernel      = "kernel"
 )
 
-// Names are the ops of cuda runtimes. Ops that a collect binds to the source of a kernel may have
-// any name.
-var Names = []string{OpElementwise, OpGEMM, OpKernel, OpLayer, OpMemory, OpMLAPost, OpMLAPre}
-
-// Needs returns the required parameters by op. Cases of a bound kernel need those that its binding
-// names.
-func Needs() map[string][]string {
-	return map[string][]string{
-		OpGEMM:        {"gemm_dtype", "m", "n", "k"},
-		OpMLAPre:      {"bmm_dtype", "num_tokens", "num_heads"},
-		OpMLAPost:     {"bmm_dtype", "num_tokens", "num_heads"},
-		OpMemory:      {"kernel", "size_bytes"},
-		OpElementwise: {"kernel", "dtype", "num_tokens", "hidden_size"},
-		OpLayer:       {"gemm_dtype", "m", "shapes"},
-		OpKernel:      nil,
-	}
-}
-
-// words are the allowed values of text parameters, by op and parameter.
-var words = map[string]map[string][]string{
-	OpGEMM:        {"gemm_dtype": gemmTypes},
-	OpLayer:       {"gemm_dtype": gemmTypes},
-	OpMLAPre:      {"bmm_dtype": {"bfloat16", "float16", "fp8"}},
-	OpMLAPost:     {"bmm_dtype": {"bfloat16", "float16", "fp8"}},
-	OpMemory:      {"kernel": {"copy", "triad", "reduce"}},
-	OpElementwise: {"kernel": ElementwiseKernels, "dtype": {"bfloat16", "float16"}},
-}
-
-var gemmTypes = []string{"bfloat16", "float16", "fp8", "fp8_block", "int8"}
-
-// Words returns the allowed values of text parameters, by op and parameter.
-func Words() map[string]map[string][]string { return words }
-
 // operation is an op with the parameters of a case.
 type operation interface {
 	prepare(d *Device) (*Case, error)
+}
+
+// operations creates the ops that need no binding, by name.
+var operations = map[string]func() operation{
+	OpGEMM:        func() operation { return new(GEMM) },
+	OpMLAPre:      func() operation { return new(MLABMM) },
+	OpMLAPost:     func() operation { return &MLABMM{Post: true} },
+	OpMemory:      func() operation { return new(Memory) },
+	OpElementwise: func() operation { return new(Elementwise) },
+	OpLayer:       func() operation { return new(Layer) },
+}
+
+// Ops describes the ops of cuda runtimes. Ops that a collect binds to the source of a kernel may have any name. Their
+// cases need the parameters that the binding names.
+func Ops() []worker.Op {
+	out := []worker.Op{{Name: OpKernel}}
+	for name, create := range operations {
+		out = append(out, worker.Describe(name, create()))
+	}
+	return out
+}
+
+// opNames returns the names of Ops.
+func opNames() (names []string) {
+	for _, op := range Ops() {
+		names = append(names, op.Name)
+	}
+	return names
 }
 
 // prepare prepares the case of an op.
@@ -72,29 +67,17 @@ func (d *Device) prepare(c worker.Case, bindings map[string]*KernelBinding) (*Ca
 		return d.Kernel(b, fmt.Sprintf("%s %s", c.Op, c.Params), p.Values)
 	}
 
-	var op operation
-	word := func(name string) string { return p.Word(name, words[c.Op][name]...) }
-	switch c.Op {
-	case OpGEMM:
-		op = GEMM{Type: word("gemm_dtype"), M: p.Whole("m", 1), N: p.Whole("n", 1), K: p.Whole("k", 1)}
-	case OpMLAPre, OpMLAPost:
-		op = MLABMM{Type: word("bmm_dtype"), Tokens: p.Whole("num_tokens", 1), Heads: p.Whole("num_heads", 1),
-			Post: c.Op == OpMLAPost}
-	case OpMemory:
-		op = Memory{Kernel: word("kernel"), Size: p.Whole("size_bytes", 1)}
-	case OpElementwise:
-		op = Elementwise{Kernel: word("kernel"), Type: word("dtype"), Tokens: p.Whole("num_tokens", 1),
-			Hidden: p.Whole("hidden_size", 1)}
-	case OpLayer:
-		op = parseLayer(p)
-	case OpKernel:
+	create, ok := operations[c.Op]
+	switch {
+	case c.Op == OpKernel:
 		return nil, worker.Failed(worker.ClassCollectorBug, "op kernel needs a binding that names the kernel's source")
-	default:
+	case !ok:
 		return nil, worker.Failed(worker.ClassUnsupportedConfig, "the cuda runtime has no op %q; it has %s", c.Op,
-			strings.Join(slices.Sorted(slices.Values(Names)), ", "))
+			strings.Join(slices.Sorted(slices.Values(opNames())), ", "))
 	}
 
-	if p.Err != nil {
+	op := create()
+	if p.Read(op); p.Err != nil {
 		return nil, p.Err
 	}
 	return op.prepare(d)

@@ -3,7 +3,9 @@ package worker
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"aicplan/sink/base/textutil"
@@ -52,16 +54,8 @@ func (p *Params) Whole(name string, least int64) int64 {
 	return i
 }
 
-// WholeOr is Whole with a default for a missing parameter.
-func (p *Params) WholeOr(name string, least, def int64) int64 {
-	if _, ok := p.Values[name]; !ok {
-		return def
-	}
-	return p.Whole(name, least)
-}
-
-// Text returns a parameter that must be a text.
-func (p *Params) Text(name string) string {
+// word returns a parameter that must be a text, and one of the allowed words if there are any.
+func (p *Params) word(name string, allowed []string) string {
 	v, ok := p.Values[name]
 	if !ok {
 		p.Fail(ClassCollectorBug, "parameter %q is missing", name)
@@ -71,28 +65,64 @@ func (p *Params) Text(name string) string {
 	s, ok := v.(string)
 	if !ok {
 		p.Fail(ClassCollectorBug, "parameter %q is %v; it must be a text", name, v)
-	}
-	return s
-}
-
-// Word returns a parameter that must be one of the allowed words. It returns the first of them after an error.
-func (p *Params) Word(name string, allowed ...string) string {
-	s := p.Text(name)
-	if p.Err == nil && !slices.Contains(allowed, s) {
+	} else if len(allowed) > 0 && !slices.Contains(allowed, s) {
 		p.Fail(ClassUnsupportedConfig, "parameter %q is %q; the runtime has %s", name, s, strings.Join(allowed, ", "))
 	}
-	if p.Err != nil {
-		return allowed[0]
-	}
 	return s
 }
 
-// WordOr is Word with a default for a missing parameter.
-func (p *Params) WordOr(name, def string, allowed ...string) string {
-	if _, ok := p.Values[name]; !ok {
-		return def
+// Read sets the fields of a struct from the parameters that their tags name. Fields are of type int64, with a value of
+// at least 1 or what the tag least has, or string, with one of the words of the tag words if there is one. A field
+// with the tag optional keeps its value if the parameter is missing:
+//
+//	Tokens  int64  `param:"num_tokens"`
+//	Type    string `param:"gemm_dtype" words:"bfloat16 fp8"`
+//	Threads int64  `param:"threads" optional:"true"`
+func (p *Params) Read(to any) {
+	fields := reflect.ValueOf(to).Elem()
+	for _, f := range reflect.VisibleFields(fields.Type()) {
+		name := f.Tag.Get("param")
+		_, there := p.Values[name]
+		if name == "" || !there && f.Tag.Get("optional") != "" {
+			continue
+		}
+
+		switch at := fields.FieldByIndex(f.Index).Addr().Interface().(type) {
+		case *string:
+			*at = p.word(name, strings.Fields(f.Tag.Get("words")))
+		case *int64:
+			least, err := strconv.ParseInt(f.Tag.Get("least"), 10, 64)
+			if err != nil {
+				least = 1
+			}
+			*at = p.Whole(name, least)
+		}
 	}
-	return p.Word(name, allowed...)
+}
+
+// Op describes an op of a native runtime for checks of plans: the parameters that its cases need, and the words that
+// texts among them may be.
+type Op struct {
+	Name  string
+	Needs []string
+	Words map[string][]string
+}
+
+// Describe returns the description of an op by the struct that Read fills.
+func Describe(name string, params any) Op {
+	op := Op{Name: name, Words: map[string][]string{}}
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(params).Elem()) {
+		column := f.Tag.Get("param")
+		if column == "" || f.Tag.Get("optional") != "" {
+			continue
+		}
+
+		op.Needs = append(op.Needs, column)
+		if words := strings.Fields(f.Tag.Get("words")); len(words) > 0 {
+			op.Words[column] = words
+		}
+	}
+	return op
 }
 
 // Failed returns a *FailureError of a class.

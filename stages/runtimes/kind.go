@@ -2,7 +2,6 @@ package runtimes
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -221,11 +220,12 @@ func HostOf(kinds []Kind) func(worker.Init) (worker.Host, error) {
 	}
 }
 
-// opsOf returns ops sorted by name, with the parameters that each needs and the words that they accept.
-func opsOf(needs map[string][]string, words map[string]map[string][]string) []stage.Op {
+// opsOf returns ops sorted by name.
+func opsOf(ops []worker.Op) []stage.Op {
+	slices.SortFunc(ops, func(a, b worker.Op) int { return strings.Compare(a.Name, b.Name) })
 	var out []stage.Op
-	for _, name := range slices.Sorted(maps.Keys(needs)) {
-		out = append(out, stage.Op{Name: name, Needs: needs[name], Words: words[name]})
+	for _, o := range ops {
+		out = append(out, stage.Op{Name: o.Name, Needs: o.Needs, Words: o.Words})
 	}
 	return out
 }

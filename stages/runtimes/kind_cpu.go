@@ -36,7 +36,7 @@ func cpuKind() Kind {
 }
 
 func cpuOps() []stage.Op {
-	ops := opsOf(cpu.Needs(), cpu.Words())
+	ops := opsOf(cpu.Ops())
 	for i := range ops {
 		if ops[i].Name == "synthetic" {
 			ops[i].Option = "synthetic"

@@ -48,7 +48,7 @@ func (*onCUDA) Slots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worker.Sl
 }
 
 func cudaOps() []stage.Op {
-	out := opsOf(ops.Needs(), ops.Words())
+	out := opsOf(ops.Ops())
 	for i := range out {
 		out[i].Bound = out[i].Name == ops.OpKernel
 	}

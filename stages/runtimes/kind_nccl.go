@@ -18,7 +18,7 @@ func ncclKind() Kind {
 			Attributes: []string{"devices"},
 			Options:    Options(comm.Options()),
 			Closed:     true,
-			Ops:        opsOf(comm.Needs(), comm.Words()),
+			Ops:        opsOf(comm.Ops()),
 			Measure:    allMeasureBut("min_block_seconds", "warmup_seconds"),
 			Instrument: 5,
 		},

@@ -26,7 +26,7 @@ type Locks struct {
 	// limit.
 	Timeout time.Duration
 
-	mu   sync.Mutex                  // serializes callers of take
+	mu   sync.Mutex                    // serializes callers of take
 	held map[string]*fileutil.FileLock // by UUID
 }
 
