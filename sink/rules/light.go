@@ -101,11 +101,17 @@ func (r *reader) bytes(dtype string) (activation, weight float64) {
 	return activation, weight
 }
 
-// work returns the work of a row. known is false if it does not follow from the columns.
-func (r *reader) work(formula func(r *reader) Work, row int) (w Work, known bool) {
-	r.row, r.bad = row, false
-	w = formula(r)
-	return w, !r.bad && w.Flops > 0
+// each returns what f returns for every row, or the zero value if the row lacks a column that f needs.
+func each[T any](rec arrow.Record, f func(r *reader) T) []T {
+	r := newReader(rec)
+	out := make([]T, table.Len(rec))
+	for i := range out {
+		r.row, r.bad = i, false
+		if v := f(r); !r.bad {
+			out[i] = v
+		}
+	}
+	return out
 }
 
 // formulas has the ops whose least work follows from their columns, by table.
@@ -211,14 +217,13 @@ func Works(rec arrow.Record, t *catalog.Table) (works []Work, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	r := newReader(rec)
-	works = make([]Work, rec.NumRows())
-	for i := range works {
-		if w, known := r.work(formula, i); known {
-			works[i] = w
+	return each(rec, func(r *reader) Work {
+		w := formula(r)
+		if w.Flops <= 0 {
+			return Work{}
 		}
-	}
-	return works, true
+		return w
+	}), true
 }
 
 // SpeedOfLight returns the least time of every row in milliseconds on a system, 0 if it is unknown. ok is
@@ -245,17 +250,13 @@ func overNVLink(rec arrow.Record, spec *systems.Spec) []float64 {
 		return nil
 	}
 
-	r := newReader(rec)
-	least := make([]float64, rec.NumRows())
-	for i := range least {
-		r.row, r.bad = i, false
+	dtype := "nccl_dtype"
+	if !table.Has(rec, dtype) {
+		dtype = "allreduce_dtype"
+	}
+	return each(rec, func(r *reader) float64 {
 		gpus, elements := r.num("num_gpus"), r.num("message_size")
-		dtype := "nccl_dtype"
-		if !table.Has(rec, dtype) {
-			dtype = "allreduce_dtype"
-		}
 		width, _ := bytesOf(r.word(dtype))
-
 		share := 0.0
 		switch r.word("op_name") {
 		case "all_reduce":
@@ -264,9 +265,9 @@ func overNVLink(rec arrow.Record, spec *systems.Spec) []float64 {
 			share = (gpus - 1) / gpus
 		}
 
-		if !r.bad && gpus > 1 {
-			least[i] = width * elements * share / spec.Node.IntraNodeBW * 1000
+		if gpus <= 1 {
+			return 0
 		}
-	}
-	return least
+		return width * elements * share / spec.Node.IntraNodeBW * 1000
+	})
 }

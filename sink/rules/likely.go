@@ -1,11 +1,8 @@
 package rules
 
 import (
-	"math"
-
 	"github.com/apache/arrow/go/v17/arrow"
 
-	"aicplan/sink/table"
 	"aicplan/systems"
 )
 
@@ -101,7 +98,7 @@ func Likely(rec arrow.Record, perf, op, framework string, spec *systems.Spec) (k
 		if len(models) == 0 {
 			return nil, false
 		}
-		return likelyModules(newReader(rec), models, table.Len(rec), spec), true
+		return likelyModules(rec, models, spec), true
 	}
 	memory := spec.GPU.MemBWEmpiricalScalingFactor
 	if memory <= 0 {
@@ -111,22 +108,16 @@ func Likely(rec arrow.Record, perf, op, framework string, spec *systems.Spec) (k
 	if share == 0 {
 		share = likelyCompute
 	}
-	r := newReader(rec)
-	kernels = make([]Kernel, rec.NumRows())
-	for i := range kernels {
-		r.row, r.bad = i, false
+	return each(rec, func(r *reader) Kernel {
 		w := formula(r)
-		if r.bad {
-			continue
-		}
 		compute, known := spec.ComputeSeconds(w.Flops, w.Dtype)
 		if !known {
 			compute, _ = spec.ComputeSeconds(w.Flops, "bfloat16")
 		}
+
 		compute, moved := compute/share, spec.MemorySeconds(w.Bytes)/memory
-		kernels[i] = Kernel{Seconds: max(compute, moved) + Launch, ComputeBound: compute > moved}
-	}
-	return kernels, true
+		return Kernel{Seconds: max(compute, moved) + Launch, ComputeBound: compute > moved}
+	}), true
 }
 
 // Estimates reports whether Likely covers an op.
@@ -155,31 +146,20 @@ func likelyLinks(rec arrow.Record, spec *systems.Spec) ([]Kernel, bool) {
 		return nil, false
 	}
 	const width = 2 // bytes of an element, mostly
-	r := newReader(rec)
-	out := make([]Kernel, rec.NumRows())
-	for i := range out {
-		r.row, r.bad = i, false
+	return each(rec, func(r *reader) Kernel {
 		elements := r.opt("message_size") + r.opt("bytes")/width
 		if elements <= 0 {
-			continue
+			return Kernel{}
 		}
-		out[i].Seconds = linkLatency + width*elements/(likelyLink*spec.Node.IntraNodeBW)
-	}
-	return out, true
+		return Kernel{Seconds: linkLatency + width*elements/(likelyLink*spec.Node.IntraNodeBW)}
+	}), true
 }
 
 // MostGPUs returns the largest number of GPUs that a row needs, 1 if there is no such column.
 func MostGPUs(rec arrow.Record) int {
 	most := 1.0
-	if !table.Has(rec, "num_gpus") {
-		return 1
-	}
-	r := newReader(rec)
-	for i := range table.Len(rec) {
-		r.row, r.bad = i, false
-		if n := r.num("num_gpus"); !r.bad {
-			most = math.Max(most, n)
-		}
+	for _, n := range each(rec, func(r *reader) float64 { return r.num("num_gpus") }) {
+		most = max(most, n)
 	}
 	return int(most)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"aicplan/systems"
 )
 
@@ -118,10 +120,8 @@ func (m module) kernel(r *reader, spec *systems.Spec) Kernel {
 }
 
 // likelyModules is Likely for tables of whole modules.
-func likelyModules(r *reader, models map[string]module, rows int, spec *systems.Spec) []Kernel {
-	kernels := make([]Kernel, rows)
-	for i := range kernels {
-		r.row, r.bad = i, false
+func likelyModules(rec arrow.Record, models map[string]module, spec *systems.Spec) []Kernel {
+	return each(rec, func(r *reader) Kernel {
 		phase := ""
 		if _, ok := models[""]; !ok {
 			phase = r.word("phase")
@@ -131,14 +131,11 @@ func likelyModules(r *reader, models map[string]module, rows int, spec *systems.
 		if !ok {
 			m, ok = models["context"]
 		}
-		if !ok || r.bad {
-			continue
+		if !ok {
+			return Kernel{}
 		}
-		if k := m.kernel(r, spec); !r.bad {
-			kernels[i] = k
-		}
-	}
-	return kernels
+		return m.kernel(r, spec)
+	})
 }
 
 // Fitted reports whether the estimates of a table come from models that were fitted to published rows of
