@@ -199,17 +199,6 @@ func (a *Arena) Ones() (*Pool, error) {
 	return a.Scales, nil
 }
 
-// TooLargeError is the error for an operand that does not fit into its pool.
-type TooLargeError struct {
-	What        string
-	Bytes, Pool int64
-}
-
-func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("%s needs %.2f GiB; the arena has %.2f GiB for it", e.What, float64(e.Bytes)/(1<<30),
-		float64(e.Pool)/(1<<30))
-}
-
 // cursor allocates consecutive operands of a pool. It begins at a position that depends on
 // the case only, so that a case reads the same addresses independent of earlier cases.
 type cursor struct {
@@ -236,7 +225,7 @@ func (c *cursor) take(what string, bytes int64) cuda.Ptr {
 
 	if bytes > c.pool.bytes {
 		if c.err == nil {
-			c.err = &TooLargeError{What: what, Bytes: bytes, Pool: c.pool.bytes}
+			c.err = tooLarge(what, bytes, c.pool.bytes)
 		}
 		return 0
 	}

@@ -19,8 +19,6 @@ func failureOf(err error, own bool) worker.Failure {
 	}
 
 	var (
-		missing *UnsupportedError
-		large   *TooLargeError
 		driver  *cuda.DriverError
 		blas    *cuda.BLASError
 		compile *cuda.CompileError
@@ -35,10 +33,6 @@ func failureOf(err error, own bool) worker.Failure {
 		f.Class = worker.ClassCollectorBug
 	case errors.As(err, &compile):
 		f.Class, f.Exception = worker.ClassCollectorBug, "compile error"
-	case errors.As(err, &missing):
-		f.Class, f.Exception = worker.ClassUnsupportedConfig, "unsupported"
-	case errors.As(err, &large):
-		f.Class, f.Exception = worker.ClassResourceIssue, "out of memory"
 	case errors.As(err, &driver):
 		f.Exception = driver.Name
 		switch {
@@ -69,16 +63,15 @@ func failureOf(err error, own bool) worker.Failure {
 	return f
 }
 
-// UnsupportedError is the error if the device or a library has no kernel for a case.
-type UnsupportedError struct {
-	What string
-	Err  error
+// unsupported returns the error if the device or a library has no kernel for a case.
+func unsupported(what, format string, args ...any) error {
+	return &worker.FailureError{Failure: worker.Failure{Class: worker.ClassUnsupportedConfig, Exception: "unsupported",
+		Message: what + ": " + fmt.Sprintf(format, args...)}}
 }
 
-func (e *UnsupportedError) Error() string { return e.What + ": " + e.Err.Error() }
-
-func (e *UnsupportedError) Unwrap() error { return e.Err }
-
-func unsupported(what, format string, args ...any) error {
-	return &UnsupportedError{What: what, Err: fmt.Errorf(format, args...)}
+// tooLarge returns the error for operands that do not fit into the part of the arena for them. Sizes are in bytes.
+func tooLarge(what string, bytes, pool int64) error {
+	return &worker.FailureError{Failure: worker.Failure{Class: worker.ClassResourceIssue, Exception: "out of memory",
+		Message: fmt.Sprintf("%s needs %.2f GiB; the arena has %.2f GiB for it", what, float64(bytes)/(1<<30),
+			float64(pool)/(1<<30))}}
 }

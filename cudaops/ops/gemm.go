@@ -127,16 +127,13 @@ func (d *Device) matmul(c Case, p cuda.MatmulProblem) (*Case, error) {
 	return &c, nil
 }
 
-// matmulError is an UnsupportedError if cuBLASLt has no kernel for a product.
+// matmulError describes the device if cuBLASLt has no kernel for a product.
 func (d *Device) matmulError(err error) error {
-	if cuda.Unsupported(err) {
-		return &UnsupportedError{
-			What: fmt.Sprintf("a product on %s (sm_%d) with cuBLASLt %d", d.Info.Name, d.Info.SM(), d.Lib.Lt.Version()),
-			Err:  err,
-		}
+	if !cuda.Unsupported(err) {
+		return err
 	}
-
-	return err
+	return unsupported(fmt.Sprintf("a product on %s (sm_%d) with cuBLASLt %d", d.Info.Name, d.Info.SM(),
+		d.Lib.Lt.Version()), "%v", err)
 }
 
 // matmulSets allocates the operand sets of a product: inputs and output from cursors. left, if not 0, is the
@@ -157,7 +154,7 @@ func (d *Device) matmulSets(p cuda.MatmulProblem, in, out *cursor, left cuda.Ptr
 		}
 
 		if need > ones.bytes {
-			return nil, &TooLargeError{What: "its scale factors", Bytes: need, Pool: ones.bytes}
+			return nil, tooLarge("its scale factors", need, ones.bytes)
 		}
 
 		first.ScaleA, first.ScaleB = ones.base, ones.base

@@ -116,7 +116,7 @@ func (l Layer) prepare(d *Device) (*Case, error) {
 	}
 
 	if float64(c.Sets)*weights > float64(pool.bytes) {
-		return nil, &TooLargeError{What: "its weights", Bytes: int64(float64(c.Sets) * weights), Pool: pool.bytes}
+		return nil, tooLarge("its weights", int64(float64(c.Sets)*weights), pool.bytes)
 	}
 
 	var products []cuda.Matmul

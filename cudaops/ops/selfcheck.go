@@ -3,13 +3,13 @@ package ops
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 
 	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/measure"
+	"aicplan/cudaops/worker"
 )
 
 // NumericCheck is the comparison of one op with its reference in float64.
@@ -94,10 +94,10 @@ func (d *Device) CheckNumerics(ctx context.Context, seed uint64) ([]NumericCheck
 			return out, err
 		}
 
-		k := NumericCheck{Result: "fail", Message: err.Error()}
-		var unsupported *UnsupportedError
-		if errors.As(err, &unsupported) {
-			k.Result, k.Case = "skip", unsupported.What
+		f := worker.FailureOf(err)
+		k := NumericCheck{Result: "fail", Message: f.Message}
+		if f.Class == worker.ClassUnsupportedConfig {
+			k.Result = "skip"
 		}
 
 		out = append(out, k)

@@ -252,7 +252,7 @@ func (d *Device) Kernel(b *KernelBinding, label string, params map[string]any) (
 	}
 
 	if err := d.allowShared(k.Func, k.SharedMemory); err != nil {
-		return nil, unsupported(fmt.Sprintf("%d bytes of shared memory for %s", k.SharedMemory, b.Entry), "%w", err)
+		return nil, unsupported(fmt.Sprintf("%d bytes of shared memory for %s", k.SharedMemory, b.Entry), "%v", err)
 	}
 
 	args, buffers, rotating := b.arguments(v)
