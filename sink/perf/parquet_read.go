@@ -16,6 +16,7 @@ import (
 	"github.com/apache/arrow/go/v17/parquet/file"
 	"github.com/apache/arrow/go/v17/parquet/schema"
 
+	"aicplan/sink/base/parquetrows"
 	"aicplan/sink/table"
 )
 
@@ -129,51 +130,44 @@ func readColumn(pf *file.Reader, i int, rows int64) (arrow.Array, error) {
 	logical := c.LogicalType()
 	plain := logical == nil || logical.IsNone()
 	integer, isInt := logical.(*schema.IntLogicalType)
+	unsigned := isInt && !integer.IsSigned()
 	switch _, isNull := logical.(schema.NullLogicalType); {
 	case isNull:
 		return table.Nulls(table.String, int(rows)), nil
 	case c.PhysicalType() == parquet.Types.Boolean:
-		v, valid, err := readValues(pf, i, (*file.BooleanColumnChunkReader).ReadBatch, same)
+		v, valid, err := values(pf, i, func(v bool) bool { return v })
 		return table.Flags(v, valid), err
 	case c.PhysicalType() == parquet.Types.Double:
-		v, valid, err := readValues(pf, i, (*file.Float64ColumnChunkReader).ReadBatch, same)
+		v, valid, err := values(pf, i, func(v float64) float64 { return v })
 		return table.Floats(v, valid), err
 	case c.PhysicalType() == parquet.Types.Float:
-		v, valid, err := readValues(pf, i, (*file.Float32ColumnChunkReader).ReadBatch,
-			each(func(f float32) float64 { return float64(f) }))
+		v, valid, err := values(pf, i, func(v float32) float64 { return float64(v) })
 		return table.Floats(v, valid), err
 	case c.PhysicalType() == parquet.Types.Int32 && (plain || isInt):
-		convert := func(n int32) int64 { return int64(n) }
-		if isInt && !integer.IsSigned() {
-			convert = func(n int32) int64 { return int64(uint32(n)) }
-		}
-
-		v, valid, err := readValues(pf, i, (*file.Int32ColumnChunkReader).ReadBatch, each(convert))
+		v, valid, err := values(pf, i, func(v int32) int64 {
+			if unsigned {
+				return int64(uint32(v))
+			}
+			return int64(v)
+		})
 		return table.Ints(v, valid), err
 	case c.PhysicalType() == parquet.Types.Int64 && (plain || isInt):
-		v, valid, err := readValues(pf, i, (*file.Int64ColumnChunkReader).ReadBatch, same)
-		if isInt && !integer.IsSigned() {
-			for _, n := range v {
-				if n < 0 {
-					return nil, fmt.Errorf("%d is larger than any integer here, %d", uint64(n), int64(math.MaxInt64))
-				}
-			}
+		v, valid, err := values(pf, i, func(v int64) int64 { return v })
+		if at := slices.IndexFunc(v, func(n int64) bool { return n < 0 }); unsigned && at >= 0 {
+			return nil, fmt.Errorf("%d is larger than any integer here, %d", uint64(v[at]), int64(math.MaxInt64))
 		}
-
 		return table.Ints(v, valid), err
 	case c.PhysicalType() == parquet.Types.ByteArray && logical != nil && logical.Equals(schema.StringLogicalType{}):
 		words := map[string]string{} // of few values in many rows
-		intern := func(b parquet.ByteArray) string {
-			if s, ok := words[string(b)]; ok {
-				return s
-			}
-			s := string(b) // the reader reuses its pages
-			if len(words) < batch {
-				words[s] = s
+		v, valid, err := values(pf, i, func(b parquet.ByteArray) string {
+			s, ok := words[string(b)]
+			if !ok {
+				if s = string(b); len(words) < fewWords {
+					words[s] = s
+				}
 			}
 			return s
-		}
-		v, valid, err := readValues(pf, i, (*file.ByteArrayColumnChunkReader).ReadBatch, each(intern))
+		})
 		return table.Texts(v, valid), err
 	}
 
@@ -185,111 +179,37 @@ func readColumn(pf *file.Reader, i int, rows int64) (arrow.Array, error) {
 	return nil, fmt.Errorf("the type is %s; only integers, floats, strings and booleans can be kept", kind)
 }
 
-// batch is how many values are read at once.
-const batch = 1 << 14
+// fewWords is how many texts of a column are kept to be shared by its rows.
+const fewWords = 1 << 14
 
-// readValues reads a column of all row groups: one value for each row, the zero value if
-// valid is false. valid is nil if no row is null.
-func readValues[R, T, V any](
-	pf *file.Reader,
-	col int,
-	read func(R, int64, []T, []int16, []int16) (int64, int, error),
-	convert func([]T) []V,
-) ([]V, []bool, error) {
-	out, valid := make([]V, 0, room(pf)), make([]bool, 0, room(pf))
-	buf := make([]T, batch)
-	err := readChunks(pf, col, func(cr R, levels []int16) (int64, error) {
-		n, k, err := read(cr, batch, buf, levels, nil)
-		if err == nil {
-			out, valid = spreadOut(out, valid, convert(buf[:k]), levels, int(n))
-		}
-
-		return n, err
-	})
-	return out, compactValid(valid), err
-}
-
-// room is how many rows a file is trusted to have before they are read.
-func room(pf *file.Reader) int64 { return min(max(pf.NumRows(), 0), 1<<20) }
-
-// readChunks calls read until every row group's column has been read.
-func readChunks[R any](pf *file.Reader, col int, read func(cr R, levels []int16) (int64, error)) error {
-	optional := pf.MetaData().Schema.Column(col).MaxDefinitionLevel() > 0
+// values reads a column of all row groups: one value for each row, the zero value if valid is false. valid is nil if
+// no row is null.
+func values[T, V any](pf *file.Reader, col int, convert func(T) V) (out []V, valid []bool, err error) {
+	room := min(max(pf.NumRows(), 0), 1<<20) // how many rows a file is trusted to have
+	out, valid = make([]V, 0, room), make([]bool, 0, room)
+	rows := int64(0)
 	for g := range pf.NumRowGroups() {
-		reader, err := pf.RowGroup(g).Column(col)
+		chunk, err := pf.RowGroup(g).Column(col)
+		if err == nil {
+			err = parquetrows.Each(chunk, func(v *T, _, _ int16) {
+				var to V
+				if v != nil {
+					to = convert(*v)
+				}
+				out, valid = append(out, to), append(valid, v != nil)
+			})
+		}
 		if err != nil {
-			return err
-		}
-		cr, ok := any(reader).(R)
-		if !ok {
-			return fmt.Errorf("its chunk is of the type %s", reader.Type())
+			return nil, nil, err
 		}
 
-		var levels []int16
-		if optional {
-			levels = make([]int16, batch)
-		}
-		left := pf.RowGroup(g).NumRows()
-		for left > 0 {
-			n, err := read(cr, levels)
-			if err != nil {
-				return err
-			}
-			if err := reader.Err(); err != nil {
-				return err
-			}
-			if n <= 0 || n > left {
-				return errors.New("it has not as many values as the file has rows")
-			}
-			left -= n
-		}
-
-		if err := reader.Err(); err != nil {
-			return err
-		}
-		if reader.HasNext() {
-			return errors.New("it has more values than the file has rows")
+		if rows += pf.RowGroup(g).NumRows(); int64(len(out)) != rows {
+			return nil, nil, errors.New("it has not as many values as the file has rows")
 		}
 	}
 
-	return nil
-}
-
-// spreadOut appends n rows. Rows with a level above 0 take the next value of dense; without
-// levels all do.
-func spreadOut[T any](out []T, valid []bool, dense []T, levels []int16, n int) ([]T, []bool) {
-	if levels == nil {
-		return append(out, dense...), append(valid, slices.Repeat([]bool{true}, len(dense))...)
+	if !slices.Contains(valid, false) {
+		valid = nil
 	}
-
-	k := 0
-	for _, level := range levels[:n] {
-		var v T
-		if level > 0 {
-			v = dense[k]
-			k++
-		}
-		out, valid = append(out, v), append(valid, level > 0)
-	}
-
-	return out, valid
-}
-
-func compactValid(valid []bool) []bool {
-	if slices.Contains(valid, false) {
-		return valid
-	}
-	return nil
-}
-
-func same[T any](in []T) []T { return in }
-
-func each[A, B any](f func(A) B) func(in []A) []B {
-	return func(in []A) []B {
-		out := make([]B, len(in))
-		for i, v := range in {
-			out[i] = f(v)
-		}
-		return out
-	}
+	return out, valid, nil
 }

@@ -106,44 +106,56 @@ func repeatedLevel(n schema.Node) int16 {
 
 // eachValue calls f for each value of a column of texts or whole numbers with its levels. A missing value is nil.
 func eachValue(in file.ColumnChunkReader, f func(v any, def, rep int16)) error {
-	switch r := in.(type) {
-	case *file.ByteArrayColumnChunkReader:
-		return readLevels(in, r.ReadBatch, func(b parquet.ByteArray) any { return string(b) }, f)
-	case *file.Int64ColumnChunkReader:
-		return readLevels(in, r.ReadBatch, func(n int64) any { return n }, f)
-	case *file.Int32ColumnChunkReader:
-		return readLevels(in, r.ReadBatch, func(n int32) any { return n }, f)
+	switch in.Type() {
+	case parquet.Types.ByteArray:
+		return Each(in, func(v *parquet.ByteArray, def, rep int16) {
+			if v == nil {
+				f(nil, def, rep)
+			} else {
+				f(string(*v), def, rep)
+			}
+		})
+	case parquet.Types.Int64:
+		return Each(in, func(v *int64, def, rep int16) { f(value(v), def, rep) })
+	case parquet.Types.Int32:
+		return Each(in, func(v *int32, def, rep int16) { f(value(v), def, rep) })
 	}
 	return nil
 }
 
-func readLevels[T any](in file.ColumnChunkReader, read func(int64, []T, []int16, []int16) (int64, int, error),
-	value func(T) any, f func(v any, def, rep int16)) error {
-	const batch = 1024
-	c := in.Descriptor()
-	values, def, rep := make([]T, batch), make([]int16, batch), make([]int16, batch)
+func value[T any](v *T) any {
+	if v == nil {
+		return nil
+	}
+	return *v
+}
+
+// Each calls f for each value of a column chunk, whose type is T, with its levels. A missing value is nil. Values are
+// valid during the call.
+func Each[T any](in file.ColumnChunkReader, f func(v *T, def, rep int16)) error {
+	r, ok := in.(interface {
+		ReadBatch(int64, []T, []int16, []int16) (int64, int, error)
+	})
+	if !ok {
+		return fmt.Errorf("its chunk is of the type %s", in.Type())
+	}
+
+	const batch = 1 << 12
+	values, def, rep := make([]T, batch), make([]int16, batch), make([]int16, batch) // levels stay 0 without any
 	for in.HasNext() {
-		n, _, err := read(batch, values, def, rep)
+		n, _, err := r.ReadBatch(batch, values, def, rep)
 		if err != nil || n == 0 {
 			return err
 		}
 
 		next := 0
 		for i := range n {
-			d, r := def[i], rep[i]
-			if c.MaxDefinitionLevel() == 0 {
-				d = 0
+			if def[i] < in.Descriptor().MaxDefinitionLevel() {
+				f(nil, def[i], rep[i])
+				continue
 			}
-			if c.MaxRepetitionLevel() == 0 {
-				r = 0
-			}
-
-			var v any
-			if d == c.MaxDefinitionLevel() {
-				v = value(values[next])
-				next++
-			}
-			f(v, d, r)
+			f(&values[next], def[i], rep[i])
+			next++
 		}
 	}
 	return in.Err()
