@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"aicplan/sink/base/stats"
 	"aicplan/sink/diff"
 	"aicplan/sink/rules"
 	"aicplan/sink/table"
@@ -93,15 +94,16 @@ func (l *linter) outliers(a, b *loaded, r *diff.Comparison, metric string) {
 		return region{series[p.B], int(math.Floor(math.Log2(values.Values[p.B])))}
 	}
 	byRegion, bySeries := map[region][]float64{}, map[uint32][]float64{}
-	sample := map[region]int{}
+	first := map[region]int{} // a row of each region
 	for i, p := range pairs {
 		g := regionOf(p)
-		if _, ok := sample[g]; !ok {
-			sample[g] = p.B
+		if byRegion[g] == nil {
+			first[g] = p.B
 		}
 		byRegion[g] = append(byRegion[g], ratios[i])
 		bySeries[g.series] = append(bySeries[g.series], ratios[i])
 	}
+
 	op := r.Ratio.P50
 	regionMid, seriesMid := middles(byRegion), middles(bySeries)
 	var rows []rules.Offence
@@ -114,76 +116,35 @@ func (l *linter) outliers(a, b *loaded, r *diff.Comparison, metric string) {
 		case len(bySeries[g.series]) >= minPoints:
 			base = seriesMid[g.series]
 		}
+
 		if far := apart(ratios[i], base); far > pairFactor {
-			rows = append(
-				rows,
-				rules.Offence{
-					Row:    p.B,
-					Excess: far,
-					Note: fmt.Sprintf(
-						"%s: %s / %s is %.3g, around it %.3g",
-						b.describe(p.B, metric),
-						b.Backend,
-						a.Backend,
-						ratios[i],
-						base,
-					),
-				},
-			)
+			rows = append(rows, rules.Offence{Row: p.B, Excess: far, Note: fmt.Sprintf("%s: %s / %s is %.3g, around it %.3g",
+				b.describe(p.B, metric), b.Backend, a.Backend, ratios[i], base)})
 		}
 	}
-	if len(rows) > 0 {
-		slices.SortStableFunc(rows, func(x, y rules.Offence) int {
-			return cmp.Or(cmp.Compare(y.Excess, x.Excess), cmp.Compare(x.Row, y.Row))
-		})
-		var lines []string
-		for _, o := range rows {
-			lines = append(lines, o.Note)
-		}
-		l.add(
-			b.finding(
-				"pair_outlier",
-				len(rows),
-				fmt.Sprintf(
-					"%d of %d rows are more than %g times off the usual ratio to %s",
-					len(rows),
-					len(pairs),
-					pairFactor,
-					a.Path,
-				),
-				lines...),
-		)
+
+	slices.SortStableFunc(rows, func(x, y rules.Offence) int {
+		return cmp.Or(cmp.Compare(y.Excess, x.Excess), cmp.Compare(x.Row, y.Row))
+	})
+	var lines []string
+	for _, o := range rows {
+		lines = append(lines, o.Note)
 	}
+	l.lines(b, "pair_outlier", lines, "%d of %d rows are more than %g times off the usual ratio to %s",
+		len(rows), len(pairs), pairFactor, a.Path)
+
 	var regions []string
 	for g, mid := range regionMid {
 		if len(byRegion[g]) >= minPoints && apart(mid, op) > regionFactor {
-			regions = append(regions, fmt.Sprintf(
-				"%s around %.3g %s: %s / %s is %.3g over %d rows, overall %.3g",
-				table.Describe(
-					b.rec,
-					sample[g],
-					words,
-				),
-				math.Exp2(float64(g.size)),
-				b.table.LatencyUnit(),
-				b.Backend,
-				a.Backend,
-				mid,
-				len(byRegion[g]),
-				op,
-			))
+			regions = append(regions, fmt.Sprintf("%s around %.3g %s: %s / %s is %.3g over %d rows, overall %.3g",
+				table.Describe(b.rec, first[g], words), math.Exp2(float64(g.size)), b.table.LatencyUnit(), b.Backend, a.Backend,
+				mid, len(byRegion[g]), op))
 		}
 	}
-	if len(regions) > 0 {
-		slices.Sort(regions)
-		l.add(
-			b.finding(
-				"region_deviation",
-				len(regions),
-				fmt.Sprintf("%d regions are more than %g times off the op's ratio to %s", len(regions), regionFactor, a.Path),
-				regions...),
-		)
-	}
+
+	slices.Sort(regions)
+	l.lines(b, "region_deviation", regions, "%d regions are more than %g times off the op's ratio to %s", len(regions),
+		regionFactor, a.Path)
 }
 
 func middles[K comparable](groups map[K][]float64) map[K]float64 {
@@ -194,11 +155,7 @@ func middles[K comparable](groups map[K][]float64) map[K]float64 {
 	return out
 }
 
-func middle(v []float64) float64 {
-	s := slices.Clone(v)
-	slices.Sort(s)
-	return s[(len(s)-1)/2]
-}
+func middle(v []float64) float64 { return stats.Rank(slices.Sorted(slices.Values(v)), 0.5) }
 
 // apart returns the factor between two positive numbers, at least 1.
 func apart(a, b float64) float64 { return max(a/b, b/a) }

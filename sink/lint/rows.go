@@ -21,15 +21,13 @@ func (l *linter) file(f *loaded) {
 	}
 
 	if f.rec.NumRows() == 0 {
-		l.add(f.finding("schema", 1, "the table has no rows: readers have no answer from it"))
+		l.found("schema", f.Path, f.Table, "the table has no rows: readers have no answer from it")
 		return
 	}
 
 	old := f.Layout == tree.Families // older readers know the older words
 	p := rules.Schema(f.rec, f.table, rules.SchemaOptions{Words: true, OldWords: old, Kernel: true})
-	if len(p) > 0 {
-		l.add(f.finding("schema", len(p), strings.Join(p[:min(3, len(p))], "; "), p...))
-	}
+	l.lines(f, "schema", p, "%s", strings.Join(p[:min(3, len(p))], "; "))
 
 	for _, name := range f.table.Required() {
 		if !table.Has(f.rec, name) {
@@ -71,8 +69,17 @@ func (l *linter) file(f *loaded) {
 	l.kernels(f)
 }
 
-func (f *loaded) finding(rule string, count int, message string, rows ...string) Finding {
-	return Finding{Rule: rule, Path: f.Path, Table: f.Table, Message: message, Count: count, Rows: rows}
+// lines records a finding with an occurrence for each of the lines, if there are any.
+func (l *linter) lines(f *loaded, rule string, lines []string, format string, args ...any) {
+	if len(lines) > 0 {
+		l.add(Finding{Rule: rule, Path: f.Path, Table: f.Table, Count: len(lines), Rows: lines,
+			Message: fmt.Sprintf(format, args...)})
+	}
+}
+
+// count records a finding that occurred n times.
+func (l *linter) count(f *loaded, rule string, n int, format string, args ...any) {
+	l.add(Finding{Rule: rule, Path: f.Path, Table: f.Table, Count: n, Message: fmt.Sprintf(format, args...)})
 }
 
 // result adds the finding of a rule, if there is one.
@@ -93,7 +100,8 @@ func (l *linter) result(f *loaded, t *rules.Table, rule, verb string, r rules.Re
 		rows = append(rows, f.describe(o.Row, t.Metric)+" "+o.Note)
 	}
 
-	l.add(f.finding(rule, max(len(r.Offences), 1), strings.Join(parts, "; "), rows...))
+	l.add(Finding{Rule: rule, Path: f.Path, Table: f.Table, Count: max(len(r.Offences), 1), Rows: rows,
+		Message: strings.Join(parts, "; ")})
 }
 
 // key lists the columns of the table's key that the file has.
@@ -122,7 +130,7 @@ func (l *linter) hashes(f *loaded) {
 	}
 
 	if n := f.rec.NumRows(); entry.Rows != nil && *entry.Rows != n {
-		l.add(f.finding("sidecar_rows", 1, fmt.Sprintf("the sidecar lists %d rows, the file has %d", *entry.Rows, n)))
+		l.found("sidecar_rows", f.Path, f.Table, "the sidecar lists %d rows, the file has %d", *entry.Rows, n)
 	}
 
 	if entry.DataHash == "" {
@@ -131,16 +139,14 @@ func (l *linter) hashes(f *loaded) {
 
 	digest, err := fileutil.DigestFile(filepath.Join(l.root, f.Path))
 	if err == nil && digest != entry.DataHash {
-		l.add(
-			f.finding("sidecar_rows", 1, fmt.Sprintf("the sidecar has the data_hash %s, the file %s", entry.DataHash, digest)),
-		)
+		l.found("sidecar_rows", f.Path, f.Table, "the sidecar has the data_hash %s, the file %s", entry.DataHash, digest)
 	}
 }
 
 // provenance compares the rows' origin with the folders.
 func (l *linter) provenance(f *loaded, t *rules.Table) {
 	for _, m := range t.Provenance(rules.Origin{Version: f.Version, Backend: f.Backend}) {
-		l.add(f.finding("provenance", m.Count, m.Message))
+		l.count(f, "provenance", m.Count, "%s", m.Message)
 	}
 }
 
@@ -165,9 +171,9 @@ func (l *linter) duplicates(f *loaded) {
 		rows = append(rows, f.describe(g.Rows[0])+": "+g.Note)
 	}
 
-	l.add(f.finding("duplicates", surplus, fmt.Sprintf(
+	l.add(Finding{Rule: "duplicates", Path: f.Path, Table: f.Table, Count: surplus, Rows: rows, Message: fmt.Sprintf(
 		"%d of %d rows repeat the key of an earlier one (%d keys; max/min of their %s: median %.4g, worst %.4g)",
-		surplus, f.rec.NumRows(), len(groups), metric, groups[len(groups)/2].Ratio, groups[0].Ratio), rows...))
+		surplus, f.rec.NumRows(), len(groups), metric, groups[len(groups)/2].Ratio, groups[0].Ratio)})
 }
 
 // opaque are labels that name no kernel.
@@ -182,7 +188,6 @@ func (l *linter) kernels(f *loaded) {
 	}
 
 	if n > 0 && counts != nil {
-		l.add(f.finding("opaque_kernel", n, fmt.Sprintf("%d of %d rows have a kernel_source that names no kernel", n,
-			f.rec.NumRows())))
+		l.count(f, "opaque_kernel", n, "%d of %d rows have a kernel_source that names no kernel", n, f.rec.NumRows())
 	}
 }
