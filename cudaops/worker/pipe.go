@@ -188,8 +188,6 @@ func parseEvent(env envelope, line []byte) (ev Event, err error) {
 		to = &ev.Code
 	case TypeBye:
 		to = &ev.Bye
-	case TypeBeat:
-		return Event{Log: &Log{Level: "trace", Text: "beat"}}, nil
 	default:
 		return ev, &garbage{fmt.Sprintf("a message of type %q", env.Type)}
 	}

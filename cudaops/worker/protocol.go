@@ -34,7 +34,6 @@ const (
 	TypeResult   = "result"   // worker -> engine: seq is measured
 	TypeError    = "error"    // worker -> engine: seq failed
 	TypeLog      = "log"      // worker -> engine: one line for the event file
-	TypeBeat     = "beat"     // worker -> engine: still alive; extends no deadline
 	TypeShutdown = "shutdown" // engine -> worker: end after the cases in flight
 	// TypeConfigure replaces parts of init for the following cases. It is only sent to workers
 	// with hello.configure that hold no case. There is no reply.

@@ -45,7 +45,6 @@ func Word(column, word string) (string, error) {
 type Backend struct {
 	Name      string // folder in a database: "trtllm"
 	Framework string // its word in the framework column: "TRTLLM"
-	Package   string // Python package whose version its rows carry; empty without one
 }
 
 // LookupBackend finds a backend by name.

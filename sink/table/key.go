@@ -17,10 +17,9 @@ type KeyOptions struct {
 	// Canon, if not nil, maps the words of a text column before they are compared, for
 	// example float16 to bfloat16.
 	Canon func(column, word string) string
-	// Missing is the value of nulls in a column, and of every row of a table without the
-	// column: an int, int64, float64, string or bool. Without an entry, null equals null,
-	// and the rows of tables without the column equal each other and no other row.
-	Missing map[string]any
+	// Missing is the value of nulls in a column, and of every row of a table without the column. Without an entry,
+	// null equals null, and the rows of tables without the column equal each other and no other row.
+	Missing map[string]int64
 }
 
 // KeyIndex numbers rows by the values of some of their columns, from 0 in order of first
@@ -98,7 +97,7 @@ type appender func(key []byte, row int) []byte
 func (ix *KeyIndex) appender(rec arrow.Record, name string) (appender, error) {
 	null, absent := []byte{'0'}, []byte{'a'}
 	if v, listed := ix.opt.Missing[name]; listed {
-		null = appendValue(nil, v)
+		null = appendInt(nil, v)
 		absent = null
 	}
 
@@ -155,21 +154,6 @@ func (ix *KeyIndex) texts(name string, a *array.String) appender {
 
 		return appendText(key, mapped)
 	}
-}
-
-func appendValue(key []byte, v any) []byte {
-	switch v := v.(type) {
-	case int:
-		return appendInt(key, int64(v))
-	case int64:
-		return appendInt(key, v)
-	case float64:
-		return appendFloat(key, v)
-	case bool:
-		return appendBool(key, v)
-	}
-
-	return appendText(key, v.(string))
 }
 
 func appendInt(key []byte, v int64) []byte {

@@ -53,7 +53,7 @@ func TestMissingColumnsAndNulls(t *testing.T) {
 	if !slices.Equal(ids, []uint32{0, 1, 2, 3}) {
 		t.Errorf("without a default a missing column, 0, 128 and null are four keys; got %v", ids)
 	}
-	lenient := NewKeyIndex([]string{"m", "window_size"}, KeyOptions{Missing: map[string]any{"window_size": 0}})
+	lenient := NewKeyIndex([]string{"m", "window_size"}, KeyOptions{Missing: map[string]int64{"window_size": 0}})
 	ids = append(number(t, lenient, old), number(t, lenient, now)...)
 	if !slices.Equal(ids, []uint32{0, 0, 1, 0}) {
 		t.Errorf("with the default 0, got %v", ids)

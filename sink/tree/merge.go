@@ -10,7 +10,7 @@ import (
 )
 
 // Defaults are what readers assume for optional key columns that a file lacks.
-var Defaults = map[string]any{"window_size": 0}
+var Defaults = map[string]int64{"window_size": 0}
 
 // MergeReport counts the rows of a merge.
 type MergeReport struct {
@@ -90,9 +90,9 @@ func Merge(old, now arrow.Record, key []string) (arrow.Record, MergeReport, erro
 	for name, v := range Defaults {
 		switch {
 		case table.Has(now, name) && !table.Has(rest, name):
-			rest = table.WithColumn(rest, name, table.Constant(int64(v.(int)), len(keep)))
+			rest = table.WithColumn(rest, name, table.Constant(v, len(keep)))
 		case table.Has(rest, name) && !table.Has(now, name):
-			now = table.WithColumn(now, name, table.Constant(int64(v.(int)), table.Len(now)))
+			now = table.WithColumn(now, name, table.Constant(v, table.Len(now)))
 		}
 	}
 

@@ -27,11 +27,10 @@ type Meta struct {
 
 // Runtime describes what measured the rows.
 type Runtime struct {
-	Framework    string `yaml:"framework" json:"framework"`
-	Version      string `yaml:"version" json:"version"`
-	Image        string `yaml:"image,omitempty" json:"image,omitempty"`
-	ImageVariant string `yaml:"image_variant,omitempty" json:"image_variant,omitempty"`
-	ImageDigest  string `yaml:"image_digest,omitempty" json:"image_digest,omitempty"`
+	Framework   string `yaml:"framework" json:"framework"`
+	Version     string `yaml:"version" json:"version"`
+	Image       string `yaml:"image,omitempty" json:"image,omitempty"`
+	ImageDigest string `yaml:"image_digest,omitempty" json:"image_digest,omitempty"`
 }
 
 // Statuses of a table.

@@ -72,7 +72,7 @@ func conform(path string, e tree.Entry, rec arrow.Record, o Options) (arrow.Reco
 	for _, name := range slices.Sorted(maps.Keys(tree.Defaults)) {
 		if col, optional := t.Column(name); optional && !table.Has(c.rec, col.Name) {
 			v := tree.Defaults[name]
-			c.rec = table.WithColumn(c.rec, name, table.Constant(int64(v.(int)), c.rows))
+			c.rec = table.WithColumn(c.rec, name, table.Constant(v, c.rows))
 			c.note(c.rows, "the column %s is missing; %v is taken, as readers do", name, v)
 		}
 	}
