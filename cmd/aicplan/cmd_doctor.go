@@ -36,7 +36,7 @@ func (c *doctorCmd) Run(a *app) error {
 		defer release()
 	}
 
-	r := doctor.Examine(context.Background(), doctor.Options{GPU: c.GPU})
+	r := doctor.Examine(context.Background(), c.GPU)
 	if c.JSON {
 		if err := a.json(r); err != nil {
 			return err

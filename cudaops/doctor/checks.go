@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"strconv"
 	"strings"
 
@@ -259,18 +260,17 @@ func squash(s string) string {
 	}, strings.ToLower(s))
 }
 
-func exclusive(n *Node, _ Limits, d nvml.Device) (Finding, error) {
+func exclusive(_ *Node, _ Limits, d nvml.Device) (Finding, error) {
 	procs, err := d.Processes()
 	var foreign []string
 	for _, p := range procs {
-		if n.Own != nil && n.Own(p.PID) {
+		if p.PID == os.Getpid() {
 			continue
 		}
+
 		text := strconv.Itoa(p.PID)
-		if n.ProcessName != nil {
-			if name := n.ProcessName(p.PID); name != "" {
-				text += " (" + name + ")"
-			}
+		if name := processName(p.PID); name != "" {
+			text += " (" + name + ")"
 		}
 		if p.Memory > 0 {
 			text += fmt.Sprintf(" with %.1f GiB", float64(p.Memory)/(1<<30))

@@ -75,42 +75,31 @@ type Report struct {
 	Deep      []Deep    `json:"deep,omitempty"`
 }
 
-// Options configure Examine.
-type Options struct {
-	// GPU enables the numeric check and the timing self-check on each device.
-	GPU     bool
-	Devices []int
-	// Peaks are the system's peak rates to compare with. The zero value disables the comparison.
-	Peaks ops.Peaks
-	Seed  uint64
-}
-
-// Examine examines the machine. It never fails; missing parts are listed in the report.
-func Examine(ctx context.Context, o Options) *Report {
+// Examine examines the machine. It never fails; missing parts are listed in the report. gpu enables the numeric check
+// and the timing self-check on each device.
+func Examine(ctx context.Context, gpu bool) *Report {
 	// The order must be set before the driver is opened. An error is ignored here, because opening a device
 	// sets the order again and reports it.
 	_ = ops.OrderByPCI()
-	api, err := nvml.Open()
 
-	n := LocalNode(api, err, o.Devices)
+	api, err := nvml.Open()
+	n := LocalNode(api, err, nil)
 	n.Folders = []string{"."}
 	r := Overview(n, LocalLibraries())
-	if o.GPU {
-		for _, t := range targets(o.Devices, r.GPUs, visible()) {
-			r.Deep = append(r.Deep, one(ctx, o, t))
+	if gpu {
+		for i := range max(visible(), 1) { // without a device, opening one returns the error to report
+			r.Deep = append(r.Deep, one(ctx, i))
 		}
 	}
-
 	return r
 }
 
 // LocalNode returns this machine as the subject of checks.
 func LocalNode(api nvml.API, err error, devices []int) *Node {
-	n := &Node{NVMLErr: err, Devices: devices, ProcessName: processName}
+	n := &Node{NVMLErr: err, Devices: devices}
 	if err == nil {
 		n.NVML = api
 	}
-	n.Own = func(pid int) bool { return pid == os.Getpid() }
 	return n
 }
 
@@ -231,36 +220,6 @@ func read[T any](g *GPU, what string, get func() (T, error)) *T {
 	return &v
 }
 
-// target is a device to run on. It is identified by its UUID if known, because the index counts all devices
-// while the driver only shows those in CUDA_VISIBLE_DEVICES.
-type target struct {
-	index int
-	uuid  string
-}
-
-// targets returns the devices to run on: the requested ones, or all that the driver shows.
-func targets(devices []int, gpus []GPU, visible int) []target {
-	if devices == nil {
-		out := make([]target, max(visible, 1)) // without a device, opening one returns the error to report
-		for i := range out {
-			out[i].index = i
-		}
-		return out
-	}
-
-	var out []target
-	for _, i := range devices {
-		t := target{index: i}
-		for _, g := range gpus {
-			if g.Index == i {
-				t.uuid = g.UUID
-			}
-		}
-		out = append(out, t)
-	}
-	return out
-}
-
 // visible returns the number of devices that the driver shows to this process.
 func visible() int {
 	api, err := cuda.OpenDriver()
@@ -276,20 +235,19 @@ func visible() int {
 }
 
 // one runs the checks on one device.
-func one(ctx context.Context, o Options, t target) (r Deep) {
+func one(ctx context.Context, device int) (r Deep) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	r.Device = strconv.Itoa(t.index)
-	d, err := ops.Open(ops.OpenOptions{Index: t.index, UUID: t.uuid})
+	r.Device = strconv.Itoa(device)
+	d, err := ops.Open(ops.OpenOptions{Index: device})
 	if err != nil {
 		r.Error = err.Error()
 		return r
 	}
 	defer d.Close()
-	r.Device = fmt.Sprintf("%d: %s", t.index, d.Info.Name)
-	d.Peaks = o.Peaks
+	r.Device = fmt.Sprintf("%d: %s", device, d.Info.Name)
 
-	if r.Numerics, err = d.CheckNumerics(ctx, o.Seed); err == nil {
+	if r.Numerics, err = d.CheckNumerics(ctx, 0); err == nil {
 		r.Timing, err = d.CheckTiming(ctx)
 	}
 
