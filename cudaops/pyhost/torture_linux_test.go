@@ -155,7 +155,7 @@ func tortureSlots(t *testing.T) []worker.Slot {
 	var slots []worker.Slot
 	for _, name := range []string{"w0", "w1"} {
 		slots = append(slots, worker.Slot{Name: name, Device: -1, Spec: worker.Spec{
-			Path: path, Args: append([]string{path}, args...), Dir: t.TempDir(),
+			Path: path, Args: append([]string{path}, args...),
 			Env:     []string{"PYTHONDONTWRITEBYTECODE=1"},
 			LogPath: filepath.Join(logs, name+".log"), LogLimit: 4 << 20,
 			Init: worker.Init{

@@ -36,8 +36,6 @@ type Option struct {
 	Required bool
 	// NotInKey is set if the value does not change the meaning of rows.
 	NotInKey bool
-	// Secret is set if the value must not be stored or shown.
-	Secret bool
 	// Engine is set if the engine uses the option and workers do not receive it.
 	Engine bool
 	// Block contains the options of a nested block. Into is not used then.

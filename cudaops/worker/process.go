@@ -18,13 +18,12 @@ import (
 
 // Spec describes how to start a worker process.
 type Spec struct {
-	// Inside creates the host of a worker that runs in this process. Path, Args, Env and Dir
+	// Inside creates the host of a worker that runs in this process. Path, Args and Env
 	// are then ignored. Nil starts a process.
 	Inside func(Init) (Host, error)
 	Path   string   // the executable
 	Args   []string // with argv[0]; nil means Path alone
 	Env    []string // "NAME=value", added to the engine's environment
-	Dir    string   // "" means the engine's folder
 	// Init is the first message. Type and Protocol are set by Launch.
 	Init Init
 	// LogPath is the file to which stdout and stderr are appended; "" drops them. LogLimit
@@ -282,7 +281,6 @@ func (p *Process) startProcess(in, out, log *os.File) (err error) {
 	if p.spec.Args != nil {
 		cmd.Args = p.spec.Args
 	}
-	cmd.Dir = p.spec.Dir
 	// Plan variables may be secret.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AICPLAN_VAR_") })
 	cmd.Env = append(append(cmd.Env, p.spec.Env...), EnvFDIn+"=3", EnvFDOut+"=4")

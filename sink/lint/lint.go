@@ -78,10 +78,6 @@ type Options struct {
 	Rules []string
 	// Allow replaces allowances by rule.
 	Allow map[string]int
-	// Progress, if not nil, is called with the path of every file that was read.
-	Progress func(path string)
-	// Parallel is the number of tables that are examined at once; 0 means the number of CPUs.
-	Parallel int
 }
 
 // Report is the outcome of a run.
@@ -173,7 +169,7 @@ func (l *linter) tables(ctx context.Context) error {
 	}
 	keys := slices.SortedFunc(maps.Keys(groups), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(max(1, cmp.Or(l.opt.Parallel, runtime.GOMAXPROCS(0))))
+	g.SetLimit(runtime.GOMAXPROCS(0))
 	for _, k := range keys {
 		g.Go(func() error {
 			if err := ctx.Err(); err != nil {
@@ -199,9 +195,6 @@ func (l *linter) group(entries []tree.Entry) {
 	latest := map[string]*loaded{}
 	var all []*loaded
 	for _, e := range entries {
-		if l.opt.Progress != nil {
-			l.opt.Progress(e.Path)
-		}
 		at := filepath.Join(l.root, e.Path)
 		rec, err := tree.ReadFile(at)
 		if err != nil {

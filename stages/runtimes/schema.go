@@ -22,7 +22,7 @@ func Options(declared []worker.Option) []stage.Option {
 
 		o := stage.Option{
 			Name: d.Name, Type: typeOf(d.Into), Doc: d.Doc, Default: d.DefaultText(), OneOf: d.OneOf,
-			Check: d.Check, Required: d.Required, Beside: d.NotInKey, Secret: d.Secret, Pool: d.Engine,
+			Check: d.Check, Required: d.Required, Beside: d.NotInKey, Pool: d.Engine,
 		}
 		switch d.Into.(type) {
 		case *worker.Duration, **worker.Duration:
