@@ -161,12 +161,6 @@ type Node struct {
 	// Devices are the indices of the devices to check, in PCI order. Nil means all.
 	Devices []int
 
-	// Own reports whether a process belongs to this run. Nil means no process does.
-	Own func(pid int) bool
-
-	// ProcessName returns the name of a process for messages. It may be nil.
-	ProcessName func(pid int) string
-
 	// Folders are the folders that a run writes to.
 	Folders []string
 }
