@@ -2,6 +2,7 @@ package comm
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +20,7 @@ func coreFor(no int, pci string) (all, core []int) {
 	if err != nil {
 		return nil, nil
 	}
-	return all, pick(coresOf(os.DirFS("/sys").(fsReader), all, pci), no)
+	return all, pick(coresOf(os.DirFS("/sys"), all, pci), no)
 }
 
 // nodeRanks is the number of ranks for which cores are spread.
@@ -44,15 +45,10 @@ func pick(cores [][]int, no int) []int {
 	return cores[at]
 }
 
-// fsReader reads the files of /sys.
-type fsReader interface {
-	ReadFile(name string) ([]byte, error)
-}
-
 // coresOf groups the allowed CPUs by physical core in ascending order. Cores near the device come first.
-func coresOf(sys fsReader, allowed []int, pci string) [][]int {
+func coresOf(sys fs.FS, allowed []int, pci string) [][]int {
 	near := map[int]bool{}
-	if text, err := sys.ReadFile(filepath.Join("bus/pci/devices", pci, "local_cpulist")); err == nil {
+	if text, err := fs.ReadFile(sys, filepath.Join("bus/pci/devices", pci, "local_cpulist")); err == nil {
 		for _, c := range parseCPUs(string(text)) {
 			near[c] = true
 		}
@@ -61,7 +57,7 @@ func coresOf(sys fsReader, allowed []int, pci string) [][]int {
 	seen := map[string]bool{}
 	var local, far [][]int
 	for _, c := range allowed {
-		text, err := sys.ReadFile(fmt.Sprintf("devices/system/cpu/cpu%d/topology/thread_siblings_list", c))
+		text, err := fs.ReadFile(sys, fmt.Sprintf("devices/system/cpu/cpu%d/topology/thread_siblings_list", c))
 		if err != nil {
 			return nil
 		}

@@ -247,7 +247,7 @@ func one(ctx context.Context, device int) (r Deep) {
 	defer d.Close()
 	r.Device = fmt.Sprintf("%d: %s", device, d.Info.Name)
 
-	if r.Numerics, err = d.CheckNumerics(ctx, 0); err == nil {
+	if r.Numerics, err = d.CheckNumerics(ctx); err == nil {
 		r.Timing, err = d.CheckTiming(ctx)
 	}
 

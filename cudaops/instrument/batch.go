@@ -107,12 +107,8 @@ const fullBatch = 160
 // time in which the device recovers.
 const leastRound = 4
 
-// idleShare is the share of the power limit that an idle device draws, and
-// usualShare that of a case of which nothing is known, above idle.
-const (
-	idleShare  = 0.15
-	usualShare = 0.4
-)
+// usualShare is the share of the power limit that a case of which nothing is known draws above idle.
+const usualShare = 0.4
 
 // lockedShare is the share of the highest clock below which a device with nothing
 // running has locked clocks.
@@ -132,7 +128,7 @@ func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.S
 	watts, highest := 0.0, 0
 	if b.device != nil {
 		if p, err := b.device.Power(); err == nil {
-			watts = p.Limit * (1 - idleShare)
+			watts = p.Limit * (1 - ops.IdleShare)
 		}
 		if c, err := b.device.Clocks(); err == nil {
 			highest = c.MaxSM
@@ -417,8 +413,8 @@ func (s *session) power(ctx context.Context, t *target, r *measure.Measured) (ma
 	if err != nil {
 		return nil, 0, err
 	}
-	r.Executions += p.Executed()
-	return p.Columns(), p.Spent(idleShare), nil
+	r.Executions += p.Executed
+	return p.Columns(), p.Spent(), nil
 }
 
 // loadBatch is how many seconds of work a load queues at a time, and loadAhead how

@@ -189,10 +189,6 @@ func (d *Device) compile(p cuda.Program, entry string) (cuda.Function, error) {
 	return f, nil
 }
 
-// SetLt sets the cuBLASLt of the device, or the reason why there is none. It must be opened after
-// the device, because the library uses the context that is current then.
-func (d *Device) SetLt(lt cuda.BLAS, err error) { d.Lib.Lt, d.Lib.LtErr = lt, err }
-
 // Close frees the device's memory. The context remains.
 func (d *Device) Close() error {
 	if d.Arena == nil {

@@ -73,14 +73,14 @@ func openGPU(t *testing.T) *Device {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.Peaks = PeaksOf(spec)
+		d.Peaks = PeaksOf(spec.GPU)
 	}
 	return d
 }
 
 func TestGPUNumerics(t *testing.T) {
 	d := openGPU(t)
-	checks, err := d.CheckNumerics(context.Background(), 11)
+	checks, err := d.CheckNumerics(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

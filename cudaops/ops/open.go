@@ -89,10 +89,11 @@ func Open(o OpenOptions) (*Device, error) {
 		return nil, err
 	}
 
+	// The library uses the context that is current when it is opened.
 	if lt, err := cuda.OpenBLAS(version); err != nil {
-		d.SetLt(nil, err)
+		d.Lib.LtErr = err
 	} else {
-		d.SetLt(lt, nil)
+		d.Lib.Lt = lt
 	}
 
 	return d, nil

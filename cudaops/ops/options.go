@@ -62,43 +62,32 @@ func parseSystem(v any) (Peaks, error) {
 			return Peaks{}, fmt.Errorf("option system: %w", err)
 		}
 
-		return PeaksOf(s), nil
+		return PeaksOf(s.GPU), nil
 	case map[string]any:
-		get := func(name string) float64 {
-			f, _ := asFloat(v[name])
-			return f
+		var g systems.GPU
+		raw, err := json.Marshal(v)
+		if err == nil {
+			err = json.Unmarshal(raw, &g)
+		}
+		if err == nil && g.MemBW <= 0 {
+			err = fmt.Errorf("mem_bw is %v; give the system's name or its fields", v["mem_bw"])
+		}
+		if err != nil {
+			return Peaks{}, fmt.Errorf("option system: %w", err)
 		}
 
-		p := peaks(get("mem_bw"), get("bfloat16_tc_flops"), get("fp8_tc_flops"), get("int8_tc_flops"),
-			get("float32_tc_flops"))
-		p.Watts = get("power")
-		if p.MemBW <= 0 {
-			return p, fmt.Errorf("option system: mem_bw is %v; give the system's name or its fields", v["mem_bw"])
-		}
-
-		return p, nil
+		return PeaksOf(g), nil
 	}
 
 	return Peaks{}, fmt.Errorf("option system is %v; it must be the name of a system spec or an object with its fields",
 		v)
 }
 
-func peaks(bw, bf16, fp8, int8, f32 float64) Peaks {
-	p := Peaks{MemBW: bw, Flops: map[DType]float64{}}
-	for t, f := range map[DType]float64{BFloat16: bf16, Float16: bf16, FP8: fp8, Int8: int8, Float32: f32} {
-		if f > 0 {
-			p.Flops[t] = f
-		}
-	}
-
-	return p
-}
-
-// PeaksOf returns the peaks of a system spec.
-func PeaksOf(s *systems.Spec) Peaks {
-	p := peaks(s.GPU.MemBW, s.GPU.BFloat16Flops, s.GPU.FP8Flops, s.GPU.Int8Flops, s.GPU.Float32Flops)
-	p.Watts = s.GPU.Power
-	return p
+// PeaksOf returns the peaks of a device of a system.
+func PeaksOf(g systems.GPU) Peaks {
+	return Peaks{MemBW: g.MemBW, Watts: g.Power, Flops: map[DType]float64{
+		BFloat16: g.BFloat16Flops, Float16: g.BFloat16Flops, FP8: g.FP8Flops, Int8: g.Int8Flops, Float32: g.Float32Flops,
+	}}
 }
 
 // settings are the settings that change between stages.

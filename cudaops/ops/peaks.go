@@ -5,10 +5,9 @@ import "math"
 // Peaks are the peak rates of a device from its system spec, in bytes and operations per second.
 // Zero means unknown.
 type Peaks struct {
-	MemBW float64           `json:"mem_bw"`
-	Flops map[DType]float64 `json:"flops"`
-	// Watts is the board's power limit.
-	Watts float64 `json:"power"`
+	MemBW float64
+	Flops map[DType]float64
+	Watts float64 // power limit of the board
 }
 
 // SpeedOfLight returns the roofline of a case in seconds, or 0 if a required peak is unknown.
@@ -52,9 +51,11 @@ const (
 	rankPerBytes = 0.8
 	rankPerKept  = 0.4
 	wattsAtLeast = 0.1
-	idleShare    = 0.15 // of the power limit, drawn by an idle device
 	typicalWatts = 500
 )
+
+// IdleShare is the share of the power limit that an idle device draws.
+const IdleShare = 0.15
 
 // typical returns the peaks that bound a case, with typical ones for those that are unknown: bytes per second
 // of the memory, operations per second, and the power above idle in watts.
@@ -65,7 +66,7 @@ func (p Peaks) typical(c *Case) (bw, flops, watts float64) {
 		}
 		return typical
 	}
-	return or(p.MemBW, typicalBW), or(p.Flops[c.DType], typicalFlops), or(p.Watts, typicalWatts) * (1 - idleShare)
+	return or(p.MemBW, typicalBW), or(p.Flops[c.DType], typicalFlops), or(p.Watts, typicalWatts) * (1 - IdleShare)
 }
 
 // Estimate returns the estimated time of one execution in seconds, and the power above idle at full

@@ -20,7 +20,7 @@ type Power struct {
 	// energy and latency are those of one execution between the edges, in joules and seconds. They
 	// are 0 without edges.
 	energy, latency float64
-	executed        int
+	Executed        int // executions in all
 }
 
 // Executor keeps a device busy.
@@ -62,7 +62,7 @@ func MeasurePower(ctx context.Context, x Executor, dev nvml.Device, clock measur
 			return p, err
 		}
 
-		p.executed += n
+		p.Executed += n
 		now := clock.Now()
 		joules, err := dev.Energy()
 		if err != nil && !errors.Is(err, nvml.ErrUnsupported) {
@@ -228,8 +228,5 @@ func (l *load) Stop() error {
 	return l.t.dev.Lib.Driver.SyncStream(l.t.dev.stream)
 }
 
-// Executed returns the number of executions.
-func (p Power) Executed() int { return p.executed }
-
-// Spent returns the energy above idle in joules, if an idle device draws the share idle of its limit.
-func (p Power) Spent(idle float64) float64 { return max(0, p.watts-idle*p.limit) * p.seconds }
+// Spent returns the energy above idle in joules.
+func (p Power) Spent() float64 { return max(0, p.watts-IdleShare*p.limit) * p.seconds }

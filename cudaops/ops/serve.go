@@ -110,7 +110,7 @@ func (h *Host) serveSession(ctx context.Context, in <-chan worker.Case, out work
 
 // tuning returns the tuning for the device's power limit and the plan's settings.
 func (h *Host) tuning() measure.Tuning {
-	t := measure.DefaultTuning(h.dev.Peaks.Watts * (1 - idleShare))
+	t := measure.DefaultTuning(h.dev.Peaks.Watts * (1 - IdleShare))
 	if gap := time.Duration(h.set.measure.IdleGapSeconds * float64(time.Second)); gap > t.Gap {
 		t.Gap = gap
 	}
@@ -243,8 +243,8 @@ func (h *Host) finish(ctx context.Context, p *prepared, r *measure.Measured) (jo
 		}
 
 		maps.Copy(p.extra, pw.Columns())
-		r.Executions += pw.Executed()
-		joules += pw.Spent(idleShare)
+		r.Executions += pw.Executed
+		joules += pw.Spent()
 	}
 
 	return joules, nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"aicplan/cudaops/cuda"
@@ -106,8 +105,9 @@ func (v *values) number(n Number, what string, def float64) float64 {
 		return def
 	}
 
-	f, ok := asFloat(p)
-	if !ok {
+	text, ok := p.(json.Number)
+	f, err := text.Float64()
+	if !ok || err != nil {
 		v.fail("%s is the parameter %q, which is %v and not a number", what, n.param, p)
 	}
 	return f
@@ -130,22 +130,6 @@ func (v *values) launch(n Number, what string, def, least int64) int {
 		v.fail("%s is %d; a launch takes at most %d", what, i, math.MaxInt32)
 	}
 	return int(i)
-}
-
-func asFloat(v any) (float64, bool) {
-	switch v := v.(type) {
-	case float64:
-		return v, true
-	case json.Number:
-		f, err := v.Float64()
-		return f, err == nil
-	case int:
-		return float64(v), true
-	case int64:
-		return float64(v), true
-	}
-
-	return 0, false
 }
 
 // parseBinding decodes a binding and checks the parts that do not depend on a case.
@@ -181,15 +165,10 @@ func (b *KernelBinding) compileOptions(v *values) []string {
 	for i, o := range b.Options {
 		out[i] = optionParam.ReplaceAllStringFunc(o, func(m string) string {
 			name := m[1 : len(m)-1]
-			switch p := v.params[name].(type) {
-			case nil:
+			if v.params[name] == nil {
 				v.fail("option %q names the parameter %q, which the case does not have", o, name)
-				return ""
-			case float64:
-				return strconv.FormatFloat(p, 'g', -1, 64)
-			default:
-				return fmt.Sprint(p)
 			}
+			return fmt.Sprint(v.params[name])
 		})
 	}
 

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,18 +64,13 @@ func Normalize(endpoint string) (string, error) {
 // Endpoints normalizes and joins lists of endpoints without duplicates.
 func Endpoints(lists ...[]string) ([]string, error) {
 	var out []string
-	seen := map[string]bool{}
-
-	for _, list := range lists {
-		for _, e := range list {
-			u, err := Normalize(e)
-			if err != nil {
-				return nil, err
-			}
-			if !seen[u] {
-				seen[u] = true
-				out = append(out, u)
-			}
+	for _, e := range slices.Concat(lists...) {
+		u, err := Normalize(e)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(out, u) {
+			out = append(out, u)
 		}
 	}
 

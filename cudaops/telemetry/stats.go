@@ -44,13 +44,13 @@ func summarize(m Metric, times []int64, col []float64, from, to int64) Stats {
 
 	switch {
 	case m.Name == Energy:
-		energy(&st, times, col, from, to)
+		st.Delta = energy(times, col, from, to)
 	case m.Kind == Counter:
-		counter(&st, times, col, from, to)
+		st.Delta = increase(times, col, from, to)
 	case m.Kind == Code:
-		codes(&st, inside)
+		st.Codes = codes(inside)
 	default:
-		gauge(&st, inside)
+		st.Values = gauge(inside)
 		if to > from {
 			st.TimeAvg = new(integral(times, col, from, to) / (float64(to-from) / 1e9))
 		}
@@ -59,14 +59,14 @@ func summarize(m Metric, times []int64, col []float64, from, to int64) Stats {
 	return st
 }
 
-// gauge sets the statistics of the values of a window.
-func gauge(st *Stats, xs []float64) {
-	st.Values = aiperf.GaugeStats(xs)
-	n := float64(len(xs))
-	st.Values["sum"] = st.Values["avg"] * n
-	if st.Values["std"] *= math.Sqrt(n / (n - 1)); n == 1 {
-		delete(st.Values, "std")
+// gauge returns the statistics of the values of a window.
+func gauge(xs []float64) map[string]float64 {
+	out, n := aiperf.GaugeStats(xs), float64(len(xs))
+	out["sum"] = out["avg"] * n
+	if out["std"] *= math.Sqrt(n / (n - 1)); n == 1 {
+		delete(out, "std")
 	}
+	return out
 }
 
 // integral returns the area under col between from and to, in its unit times seconds. A value is valid
@@ -86,10 +86,10 @@ func integral(times []int64, col []float64, from, to int64) (area float64) {
 	return area + held*float64(to-at)/1e9
 }
 
-// counter sets the increase of a counter in [from, to]. Increases between two samples are interpolated
-// linearly. A decrease means that the counter restarted at 0. Without a sample before the window, the first
-// sample inside is the reference.
-func counter(st *Stats, times []int64, col []float64, from, to int64) {
+// increase returns the increase of a counter in [from, to], or nil if it is unknown. Increases between two samples are
+// interpolated linearly. A decrease means that the counter restarted at 0. Without a sample before the window, the
+// first sample inside is the reference.
+func increase(times []int64, col []float64, from, to int64) *float64 {
 	total, have := 0.0, false
 	for i := 1; i < len(times); i++ {
 		before, t := times[i-1], times[i]
@@ -106,14 +106,14 @@ func counter(st *Stats, times []int64, col []float64, from, to int64) {
 	}
 
 	if have && slices.ContainsFunc(times, func(t int64) bool { return t >= from && t <= to }) {
-		st.Delta = &total
+		return &total
 	}
+	return nil
 }
 
-// energy is counter for energy. A GPU always draws power, so a value that did not change was not refreshed, and only
+// energy is increase for energy. A GPU always draws power, so a value that did not change was not refreshed, and only
 // changes are samples. The times before the first and after the last of them have the mean power of the others.
-func energy(st *Stats, times []int64, col []float64, from, to int64) {
-	counter(st, times, col, from, to)
+func energy(times []int64, col []float64, from, to int64) *float64 {
 	var at []int64
 	var changed []float64
 	for i, v := range col {
@@ -122,21 +122,21 @@ func energy(st *Stats, times []int64, col []float64, from, to int64) {
 		}
 	}
 
-	var fresh Stats
-	if counter(&fresh, at, changed, from, to); fresh.Delta != nil && st.Delta != nil && to > from {
-		covered := min(to, at[len(at)-1]) - max(from, at[0])
-		total := *fresh.Delta * float64(to-from) / float64(covered)
-		st.Delta = &total
+	all, fresh := increase(times, col, from, to), increase(at, changed, from, to)
+	if all == nil || fresh == nil || to <= from {
+		return all
 	}
+	covered := min(to, at[len(at)-1]) - max(from, at[0])
+	return new(*fresh * float64(to-from) / float64(covered))
 }
 
-// codes sets the distinct codes of a window.
-func codes(st *Stats, values []float64) {
+// codes returns the distinct codes of a window.
+func codes(values []float64) (out []int64) {
 	for _, v := range values {
-		if c := int64(v); c != 0 && !slices.Contains(st.Codes, c) {
-			st.Codes = append(st.Codes, c)
+		if c := int64(v); c != 0 {
+			out = append(out, c)
 		}
 	}
-
-	slices.Sort(st.Codes)
+	slices.Sort(out)
+	return slices.Compact(out)
 }

@@ -264,18 +264,15 @@ func TestCounterSplits(t *testing.T) {
 		}
 		from, to := times[0], times[len(times)-1]
 		mid := times[rng.IntN(len(times))]
-		var all, a, b Stats
-		counter(&all, times, col, from, to)
-		counter(&a, times, col, from, mid)
-		counter(&b, times, col, mid, to)
+		all := increase(times, col, from, to)
 		sum := 0.0
-		for _, s := range []Stats{a, b} {
-			if s.Delta != nil {
-				sum += *s.Delta
+		for _, part := range []*float64{increase(times, col, from, mid), increase(times, col, mid, to)} {
+			if part != nil {
+				sum += *part
 			}
 		}
-		if !near(all.Delta, sum) {
-			t.Fatalf("%v is not %v", all.Delta, sum)
+		if !near(all, sum) {
+			t.Fatalf("%v is not %v", all, sum)
 		}
 	}
 }

@@ -196,24 +196,15 @@ func freshness(s *series, lo, hi int64) (refresh time.Duration, stale bool) {
 	}
 
 	var gaps []float64
-	longest := int64(0)
-	before := lo
-
-	for i, t := range changes {
-		if i > 0 {
-			gaps = append(gaps, float64(t-changes[i-1]))
-		}
-		longest = max(longest, t-before)
-		before = t
+	for i := 1; i < len(changes); i++ {
+		gaps = append(gaps, float64(changes[i]-changes[i-1]))
 	}
-
-	longest = max(longest, hi-before)
 	if len(gaps) > 0 {
 		refresh = time.Duration(measure.Median(gaps))
 	}
 
 	// At least five samples are needed for a verdict.
-	return refresh, b-a >= 5 && longest > (hi-lo)/5 && len(changes) < 5
+	return refresh, b-a >= 5 && longestGap(changes, nil, lo, hi) > time.Duration(hi-lo)/5 && len(changes) < 5
 }
 
 // differ reports whether two values are different. Two missing values are equal.

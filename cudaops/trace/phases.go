@@ -77,9 +77,10 @@ type phasing struct {
 // inPhase is a phase while its kernels are added.
 type inPhase struct {
 	Phase
-	from       int64 // start of the first step
-	start, end int64 // time range of the kernels
-	by         map[string]*ClassTime
+	from  int64 // start of the first step
+	start int64 // of the first kernel
+	on    covered
+	by    map[string]*ClassTime
 }
 
 // newPhasing derives the phases from the names of the steps. There are no phases if a name is unknown, or
@@ -141,7 +142,7 @@ func (in *inPhase) add(class string, k kernel) {
 	of := in.by[class]
 	if of == nil {
 		if len(in.by) == 0 {
-			in.start, in.end = k.start, k.start
+			in.start = k.start
 		}
 		of = &ClassTime{Class: class}
 		in.by[class] = of
@@ -149,10 +150,7 @@ func (in *inPhase) add(class string, k kernel) {
 
 	of.Count++
 	of.SumNs = plus(of.SumNs, k.end-k.start)
-	if k.end > in.end {
-		in.BusyNs += k.end - max(in.end, k.start)
-		in.end = k.end
-	}
+	in.on.add(k.interval)
 }
 
 // finish returns the phases that have kernels, or nil if there are none.
@@ -162,7 +160,7 @@ func (p *phasing) finish() []Phase {
 		if len(in.by) == 0 {
 			continue
 		}
-		in.WallNs = in.end - in.start
+		in.WallNs, in.BusyNs = in.on.end-in.start, in.on.length
 		for _, c := range in.by {
 			in.Classes = append(in.Classes, *c)
 		}
