@@ -16,7 +16,7 @@ func failureOf(err error, own bool) error {
 		return nil
 	}
 
-	if fe, ok := errors.AsType[*worker.FailureError](err); ok {
+	if fe, ok := errors.AsType[*worker.Failure](err); ok {
 		return fe
 	}
 
@@ -39,12 +39,12 @@ func failureOf(err error, own bool) error {
 
 	f.Fatal = own && cuda.Sticky(err)
 
-	return &worker.FailureError{Failure: f}
+	return &f
 }
 
 // startFailure returns the error for a node that could not be opened.
 func startFailure(err error) error {
-	if _, classified := errors.AsType[*worker.FailureError](err); err == nil || classified {
+	if _, classified := errors.AsType[*worker.Failure](err); err == nil || classified {
 		return err
 	}
 

@@ -107,7 +107,7 @@ func (g *gpuHost) runAll(op string, params []map[string]any) ([]worker.Row, []er
 	rows, errs := make([]worker.Row, len(params)), make([]error, len(params))
 	for i := range params {
 		if f, failed := res.errs[int64(i)]; failed {
-			errs[i] = &worker.FailureError{Failure: f}
+			errs[i] = &f
 			continue
 		}
 		rows[i] = res.rows[int64(i)]

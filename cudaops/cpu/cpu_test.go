@@ -152,8 +152,8 @@ func TestBadCases(t *testing.T) {
 		{"memory", `{"kernel":"copy","size_bytes":16,"threads":9}`, worker.ClassUnsupportedConfig, "9 threads"},
 	} {
 		_, err := h.Run(t.Context(), worker.Case{Op: c.op, Params: json.RawMessage(c.params)})
-		fe, ok := errors.AsType[*worker.FailureError](err)
-		if !ok || fe.Failure.Class != c.class || !strings.Contains(fe.Failure.Message, c.text) {
+		fe, ok := errors.AsType[*worker.Failure](err)
+		if !ok || fe.Class != c.class || !strings.Contains(fe.Message, c.text) {
 			t.Errorf("%s %s gave %v, want %s with %q", c.op, c.params, err, c.class, c.text)
 		}
 	}

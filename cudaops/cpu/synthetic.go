@@ -165,13 +165,10 @@ var faults = map[string]func(s synthetic) error{
 	},
 	"transient": func(synthetic) error { return worker.Failed(worker.ClassTransient, "synthetic: try again") },
 	"oom": func(synthetic) error {
-		return &worker.FailureError{Failure: worker.Failure{Exception: "OutOfMemoryError",
-			Message: "CUDA out of memory (synthetic)"}}
+		return &worker.Failure{Exception: "OutOfMemoryError", Message: "CUDA out of memory (synthetic)"}
 	},
 	"fatal": func(synthetic) error {
-		return &worker.FailureError{
-			Failure: worker.Failure{Message: "synthetic: an illegal memory access was encountered", Fatal: true},
-		}
+		return &worker.Failure{Message: "synthetic: an illegal memory access was encountered", Fatal: true}
 	},
 	"panic":  func(synthetic) error { panic("synthetic panic") },
 	"hang":   func(synthetic) error { select {} },

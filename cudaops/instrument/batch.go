@@ -71,7 +71,7 @@ func (in *Instrument) measure(batch []*offer) {
 		switch {
 		case err != nil:
 			for _, o := range same {
-				o.end(nil, &worker.FailureError{Failure: worker.Failure{Class: worker.ClassCollectorBug, Message: err.Error()}})
+				o.end(nil, worker.Failed(worker.ClassCollectorBug, "%v", err))
 			}
 		case !same[0].GPU || s.Protocol == measure.ProtocolReference:
 			for _, o := range same {

@@ -314,8 +314,8 @@ func salt(id string) uint64 {
 
 // failure adds a class to an error without one.
 func failure(class string, err error) error {
-	if fe, ok := errors.AsType[*worker.FailureError](err); ok {
+	if fe, ok := errors.AsType[*worker.Failure](err); ok {
 		return fe
 	}
-	return &worker.FailureError{Failure: worker.Failure{Class: class, Message: err.Error()}}
+	return worker.Failed(class, "%v", err)
 }

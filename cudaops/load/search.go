@@ -239,8 +239,8 @@ func (h *Host) searched(ctx context.Context, c worker.Case, find *Search, out wo
 		}
 
 		if err != nil {
-			if fe, ok := errors.AsType[*worker.FailureError](err); !ok || n == 1 || fe.Failure.Class ==
-				worker.ClassResourceIssue {
+			if fe, ok := errors.AsType[*worker.Failure](err); !ok || n == 1 ||
+				fe.Class == worker.ClassResourceIssue {
 				failed = p.point
 				return nil, err
 			}

@@ -126,8 +126,8 @@ func TestInterruptedSearchHasNoRow(t *testing.T) {
 		`{"load": {"requests": 4}, "search": {"over": "concurrency", "slo": {"ttft_p99": 1e6}}}`)})
 	h.patience = 0
 	row, _, err := h.Load(t.Context(), worker.Case{ID: "abcdef0123456789", Op: "chat", Params: []byte(`{}`)}, &emitter{})
-	fe, ok := errors.AsType[*worker.FailureError](err)
-	if !ok || fe.Failure.Class != worker.ClassTransient || !strings.Contains(err.Error(), "the search was interrupted") {
+	fe, ok := errors.AsType[*worker.Failure](err)
+	if !ok || fe.Class != worker.ClassTransient || !strings.Contains(err.Error(), "the search was interrupted") {
 		t.Errorf("%v, %v", row, err)
 	}
 }

@@ -65,13 +65,13 @@ func failureOf(err error, own bool) worker.Failure {
 
 // unsupported returns the error if the device or a library has no kernel for a case.
 func unsupported(what, format string, args ...any) error {
-	return &worker.FailureError{Failure: worker.Failure{Class: worker.ClassUnsupportedConfig, Exception: "unsupported",
-		Message: what + ": " + fmt.Sprintf(format, args...)}}
+	return &worker.Failure{Class: worker.ClassUnsupportedConfig, Exception: "unsupported",
+		Message: what + ": " + fmt.Sprintf(format, args...)}
 }
 
 // tooLarge returns the error for operands that do not fit into the part of the arena for them. Sizes are in bytes.
 func tooLarge(what string, bytes, pool int64) error {
-	return &worker.FailureError{Failure: worker.Failure{Class: worker.ClassResourceIssue, Exception: "out of memory",
+	return &worker.Failure{Class: worker.ClassResourceIssue, Exception: "out of memory",
 		Message: fmt.Sprintf("%s needs %.2f GiB; the arena has %.2f GiB for it", what, float64(bytes)/(1<<30),
-			float64(pool)/(1<<30))}}
+			float64(pool)/(1<<30))}
 }

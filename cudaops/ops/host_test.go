@@ -240,7 +240,7 @@ func TestHostHello(t *testing.T) {
 	} {
 		b := newBench(t, init)
 		_, err := b.host.Hello(context.Background())
-		if se, ok := errors.AsType[*worker.FailureError](err); !ok || se.Failure.Class == "" || len(se.Failure.Message) < 10 {
+		if se, ok := errors.AsType[*worker.Failure](err); !ok || se.Class == "" || len(se.Message) < 10 {
 			t.Errorf("%s: Hello returned %v", name, err)
 		}
 	}
@@ -263,7 +263,7 @@ func TestHostDeviceOfOthers(t *testing.T) {
 		b := newBench(t, worker.Init{})
 		change(b)
 		_, err := b.host.Hello(context.Background())
-		if se, ok := errors.AsType[*worker.FailureError](err); !ok || se.Failure.Class != worker.ClassResourceIssue {
+		if se, ok := errors.AsType[*worker.Failure](err); !ok || se.Class != worker.ClassResourceIssue {
 			t.Errorf("%s: Hello returned %v", name, err)
 		}
 	}

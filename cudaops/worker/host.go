@@ -13,7 +13,7 @@ import (
 type Host interface {
 	// Hello returns version, device, window and ops. The caller fills in Type, Protocol and
 	// Pid, and Window if it is 0. An error means that this worker cannot work at all; a
-	// *FailureError has the failure class.
+	// *Failure has the failure class.
 	Hello(ctx context.Context) (Hello, error)
 	// Serve executes the cases of in. It ends every case with exactly one Result or Error
 	// before it returns, and returns nil once in is closed. A *RestartError requests a new
@@ -53,22 +53,11 @@ type RestartError struct{ Reason string }
 
 func (e *RestartError) Error() string { return "restart: " + e.Reason }
 
-// FailureError is an error with a failure class.
-type FailureError struct{ Failure Failure }
-
-func (e *FailureError) Error() string {
-	if e.Failure.Exception != "" {
-		return e.Failure.Exception + ": " + e.Failure.Message
-	}
-
-	return e.Failure.Message
-}
-
 // Sequential is a Host that runs one case after the other in the order of the engine.
 type Sequential struct {
 	// About implements Hello.
 	About func(ctx context.Context) (Hello, error)
-	// Run measures one case. An error ends the case. A *FailureError has its class; if it is
+	// Run measures one case. An error ends the case. A *Failure has its class; if it is
 	// Fatal, the process is replaced. A panic is an error with its stack.
 	Run func(ctx context.Context, c Case) ([]Row, error)
 	// Reset applies other settings. It is nil if the host has none.
@@ -89,46 +78,27 @@ func (s *Sequential) Configure(init Init) error {
 
 // Serve implements Host.
 func (s *Sequential) Serve(ctx context.Context, in <-chan Case, out Emitter) error {
-	// If another case is waiting, the result is sent together with its start, in one write.
-	end, flush := out.Result, func() {}
-	if server, ok := out.(*server); ok {
-		end, flush = server.result, server.flush
-	}
-
-	next := func() (c Case, ok bool, err error) {
-		select {
-		case c, ok = <-in:
-			return c, ok, nil
-		default:
-			flush()
-		}
-
+	for {
 		select {
 		case <-ctx.Done():
-			return c, false, ctx.Err()
-		case c, ok = <-in:
-			return c, ok, nil
-		}
-	}
+			return ctx.Err()
+		case c, ok := <-in:
+			if !ok {
+				return nil
+			}
 
-	for {
-		c, ok, err := next()
-		if !ok {
-			flush()
-			return err
-		}
+			out.Start(c.Seq)
+			rows, err := s.guarded(ctx, c)
+			if err == nil {
+				out.Result(c.Seq, rows, 0)
+				continue
+			}
 
-		out.Start(c.Seq)
-		rows, err := s.guarded(ctx, c)
-		if err == nil {
-			end(c.Seq, rows, 0)
-			continue
-		}
-
-		f := FailureOf(err)
-		out.Error(c.Seq, f)
-		if f.Fatal {
-			return &RestartError{Reason: f.Message}
+			f := FailureOf(err)
+			out.Error(c.Seq, f)
+			if f.Fatal {
+				return &RestartError{Reason: f.Message}
+			}
 		}
 	}
 }
@@ -154,18 +124,18 @@ func (s *Sequential) guarded(ctx context.Context, c Case) (rows []Row, err error
 // Guard turns a panic into a failure with its stack. It must be deferred.
 func Guard(err *error) {
 	if p := recover(); p != nil {
-		*err = &FailureError{Failure{
+		*err = &Failure{
 			Exception: "panic",
 			Message:   fmt.Sprint(p),
 			Traceback: fmt.Sprintf("panic: %v\n\n%s", p, debug.Stack()),
-		}}
+		}
 	}
 }
 
 // FailureOf converts an error to a failure.
 func FailureOf(err error) Failure {
-	if fe, ok := errors.AsType[*FailureError](err); ok {
-		f := fe.Failure
+	if fe, ok := errors.AsType[*Failure](err); ok {
+		f := *fe
 		if err != error(fe) {
 			// The wrapping error has the context.
 			f.Message = err.Error()

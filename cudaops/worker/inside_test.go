@@ -81,8 +81,8 @@ func TestInsideReportsStartFailure(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, worker.PoolSpec{Slots: []worker.Slot{{Name: "w0", Device: -1, Spec: worker.Spec{
 		Inside: func(worker.Init) (worker.Host, error) {
-			return nil, &worker.FailureError{Failure: worker.Failure{Class: worker.ClassCollectorBug,
-				Message: "no option of that name"}}
+			return nil, &worker.Failure{Class: worker.ClassCollectorBug,
+				Message: "no option of that name"}
 		},
 	}}}})
 	err := p.Run(t.Context(), worker.Settings{},

@@ -14,7 +14,7 @@ import (
 // Params are the parameters of a case. The methods that read them keep the first error in Err.
 type Params struct {
 	Values map[string]any // numbers are json.Number
-	Err    error          // a *FailureError
+	Err    error          // a *Failure
 }
 
 // maxWhole is the maximum of a whole number. Products of such a number and the size of an element fit into 64 bits.
@@ -125,7 +125,7 @@ func Describe(name string, params any) Op {
 	return op
 }
 
-// Failed returns a *FailureError of a class.
+// Failed returns a *Failure of a class.
 func Failed(class, format string, args ...any) error {
-	return &FailureError{Failure: Failure{Class: class, Message: fmt.Sprintf(format, args...)}}
+	return &Failure{Class: class, Message: fmt.Sprintf(format, args...)}
 }

@@ -175,7 +175,7 @@ func parseEvent(env envelope, line []byte) (ev Event, err error) {
 	var to any
 	switch env.Type {
 	case TypeStart:
-		return Event{Start: &Start{Type: TypeStart, Seq: *env.Seq, Example: env.Example == true}}, nil // frequent
+		to = &ev.Start
 	case TypeRows:
 		to = &ev.Rows
 	case TypeResult:

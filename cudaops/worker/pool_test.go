@@ -53,8 +53,8 @@ func TestMain(m *testing.M) {
 	}
 	err := worker.Serve(context.Background(), func(i worker.Init) (worker.Host, error) {
 		if os.Getenv("TEST_WORKER") == "broken" {
-			return nil, &worker.FailureError{Failure: worker.Failure{Class: worker.ClassCollectorBug,
-				Exception: "ModuleNotFoundError", Message: "No module named 'tensorrt_llm'"}}
+			return nil, &worker.Failure{Class: worker.ClassCollectorBug,
+				Exception: "ModuleNotFoundError", Message: "No module named 'tensorrt_llm'"}
 		}
 		return cpu.Host(i), nil
 	})

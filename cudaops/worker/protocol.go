@@ -101,8 +101,7 @@ type Hello struct {
 
 // Code is the code that an op is measured with, as far as it was imported.
 type Code struct {
-	Type string `json:"type"`
-	Op   string `json:"op"`
+	Op string `json:"op"`
 	// Files are the imported files that belong to no installed distribution, with the SHA-256 in hex of what
 	// was imported.
 	Files []CodeFile `json:"files"`
@@ -142,7 +141,6 @@ type Read struct {
 
 // Question is a worker's question about a version of its framework.
 type Question struct {
-	Type    string `json:"type"`
 	What    string `json:"what"` // "requires", "compat" or "route"
 	Version string `json:"version"`
 	// Specifier is a PEP 440 specifier, of requires and compat.
@@ -225,9 +223,8 @@ type CaseResult struct {
 // Rows are rows of a case that has not ended. The result repeats all of them. They only count
 // if there is no result, because the process died or a deadline passed.
 type Rows struct {
-	Type string `json:"type"`
-	Seq  int64  `json:"seq"`
-	Rows []Row  `json:"rows"`
+	Seq  int64 `json:"seq"`
+	Rows []Row `json:"rows"`
 }
 
 // Error ends a case that failed. Rows are the finished points of a case that sweeps.
@@ -240,7 +237,7 @@ type Error struct {
 	Failure
 }
 
-// Failure describes an error of a case or worker.
+// Failure is an error of a case or worker.
 type Failure struct {
 	// Class is one of the failure classes, or "" if the engine's rules decide from Exception and
 	// Message.
@@ -251,6 +248,13 @@ type Failure struct {
 	// Fatal is true if the worker's context is unusable, as after a sticky CUDA error. The
 	// process is replaced before the next case.
 	Fatal bool `json:"fatal,omitempty"`
+}
+
+func (f *Failure) Error() string {
+	if f.Exception != "" {
+		return f.Exception + ": " + f.Message
+	}
+	return f.Message
 }
 
 // Log is a log line for the user.

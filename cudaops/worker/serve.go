@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +70,7 @@ func ServeStandard(ctx context.Context, host func(Init) (Host, error)) error {
 func ServeOn(ctx context.Context, in io.Reader, out io.Writer, host func(Init) (Host, error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &server{out: bufio.NewWriterSize(out, 16<<10), cancel: cancel, make: host, lines: newLineReader(in, MaxLine),
+	s := &server{out: out, cancel: cancel, make: host, lines: newLineReader(in, MaxLine),
 		held: map[int64]*heldCase{}}
 
 	window, err := s.greet(ctx)
@@ -108,7 +107,7 @@ type server struct {
 	cancel context.CancelCauseFunc
 
 	outMu sync.Mutex
-	out   *bufio.Writer
+	out   io.Writer
 
 	mu   sync.Mutex
 	held map[int64]*heldCase
@@ -328,7 +327,7 @@ func (s *server) get(what string, seq int64, ends bool) *heldCase {
 	return h
 }
 
-// Start implements Emitter. It flushes, because the engine must know which case to blame before the work begins.
+// Start implements Emitter.
 func (s *server) Start(seq int64) {
 	h := s.get("Start", seq, false)
 	s.mu.Lock()
@@ -342,12 +341,6 @@ func (s *server) Start(seq int64) {
 
 // Result implements Emitter.
 func (s *server) Result(seq int64, rows []Row, seconds float64) {
-	s.result(seq, rows, seconds)
-	s.flush()
-}
-
-// result is Result without the flush.
-func (s *server) result(seq int64, rows []Row, seconds float64) {
 	h := s.get("Result", seq, true)
 	if seconds == 0 && !h.started.IsZero() {
 		seconds = time.Since(h.started).Seconds()
@@ -357,10 +350,10 @@ func (s *server) result(seq int64, rows []Row, seconds float64) {
 	for i, r := range rows {
 		finite[i] = finiteRow(r)
 	}
-	err := s.queue(CaseResult{Type: TypeResult, Seq: seq, Rows: finite, Seconds: seconds, Attachments: h.attached})
+	err := s.send(CaseResult{Type: TypeResult, Seq: seq, Rows: finite, Seconds: seconds, Attachments: h.attached})
 	if err != nil {
 		// The case must end even if its rows cannot be encoded.
-		err = s.queue(Error{Type: TypeError, Seq: seq, Failure: Failure{
+		err = s.send(Error{Type: TypeError, Seq: seq, Failure: Failure{
 			Class: ClassCollectorBug, Message: "the rows cannot be sent: " + err.Error(),
 		}})
 	}
@@ -407,8 +400,7 @@ func (s *server) stopAt(err error) {
 	}
 }
 
-// queue writes a message into the buffer.
-func (s *server) queue(msg any) error {
+func (s *server) send(msg any) error {
 	line, err := encodeLine(msg)
 	if err != nil {
 		return err
@@ -417,19 +409,4 @@ func (s *server) queue(msg any) error {
 	defer s.outMu.Unlock()
 	_, err = s.out.Write(line)
 	return err
-}
-
-// flush sends the buffered messages.
-func (s *server) flush() {
-	s.outMu.Lock()
-	err := s.out.Flush()
-	s.outMu.Unlock()
-	s.stopAt(err)
-}
-
-func (s *server) send(msg any) error {
-	err := s.queue(msg)
-	s.outMu.Lock()
-	defer s.outMu.Unlock()
-	return errors.Join(err, s.out.Flush())
 }

@@ -113,7 +113,7 @@ func TestServeSequential(t *testing.T) {
 		case 1:
 			return []Row{{"latency": 1.5}}, nil
 		case 2:
-			return nil, &FailureError{Failure{Class: ClassResourceIssue, Exception: "OOM", Message: "no memory"}}
+			return nil, &Failure{Class: ClassResourceIssue, Exception: "OOM", Message: "no memory"}
 		case 3:
 			panic("boom")
 		case 4:
@@ -249,7 +249,7 @@ func TestWaitingHostEnds(t *testing.T) {
 func TestServeRestartAndStartErrors(t *testing.T) {
 	t.Run("restart", func(t *testing.T) {
 		s := newSession(t, Init{}, sequential(func(Case) ([]Row, error) {
-			return nil, &FailureError{Failure{Message: "illegal address", Fatal: true}}
+			return nil, &Failure{Message: "illegal address", Fatal: true}
 		}))
 		s.want(TypeHello, 0)
 		s.cases(1)
@@ -262,7 +262,7 @@ func TestServeRestartAndStartErrors(t *testing.T) {
 	})
 	t.Run("no framework", func(t *testing.T) {
 		s := newSession(t, Init{}, func(Init) (Host, error) {
-			return nil, &FailureError{Failure{Class: ClassCollectorBug, Message: "no module named torch"}}
+			return nil, &Failure{Class: ClassCollectorBug, Message: "no module named torch"}
 		})
 		s.want(TypeHello, 0, `"error":{"class":"collector_bug"`, "no module named torch")
 		if err := s.end(); err == nil {

@@ -76,8 +76,6 @@ func (l *lineReader) more() bool {
 type envelope struct {
 	Type string `json:"type"`
 	Seq  *int64 `json:"seq"`
-	// Example is that of Start.
-	Example any `json:"example"`
 }
 
 // openEnvelope checks that a line is one JSON object in UTF-8 with a type.

@@ -289,7 +289,7 @@ func (h *Host) describe(row worker.Row, s *running, a *ask) {
 
 // failure returns an error with a class. tail is the end of the server's log, or "".
 func failure(class string, err error, tail string) error {
-	if fe, ok := errors.AsType[*worker.FailureError](err); ok && tail == "" {
+	if fe, ok := errors.AsType[*worker.Failure](err); ok && tail == "" {
 		return fe
 	}
 
@@ -301,7 +301,7 @@ func failure(class string, err error, tail string) error {
 			"\nits last lines:\n" + tail
 		f.Traceback = tail
 	}
-	return &worker.FailureError{Failure: f}
+	return &f
 }
 
 func firstLine(text string) string {

@@ -56,7 +56,7 @@ func (h *Host) need(ctx context.Context, a *ask) error {
 	if err := h.failed[a.key]; err != nil && a.Attempt <= 1 {
 		f := worker.FailureOf(err)
 		f.Message = "its server did not start for the case before: " + f.Message
-		return &worker.FailureError{Failure: f}
+		return &f
 	}
 
 	s, err := h.start(ctx, a, h.command(a.trace), a.trace.torch())
