@@ -27,8 +27,6 @@ type Options struct {
 	// Device finds the management library's view of a device by its UUID; nil is
 	// that of this machine. Rows have no power without it.
 	Device func(uuid string) (nvml.Device, error)
-	// Depth bounds the cases of one worker that wait in their calls; 0 is 128.
-	Depth int
 	// Trace receives every visit of every session; it may be nil.
 	Trace func(measure.Visit)
 }
@@ -61,9 +59,6 @@ func New(o Options) *Instrument {
 	}
 	if o.Device == nil {
 		o.Device = ofThisMachine
-	}
-	if o.Depth == 0 {
-		o.Depth = 128
 	}
 	in := &Instrument{o: o, took: map[string][]int64{}, capped: map[string][]measure.CappedClock{}}
 	in.changed = sync.NewCond(&in.mu)
@@ -201,9 +196,12 @@ func (in *Instrument) direct() (batch []*offer, settled bool) {
 	return batch, true
 }
 
+// mostDeep bounds the cases of one worker that wait in their calls.
+const mostDeep = 128
+
 // begins reports whether the worker may begin a case beside those that it has prepared.
 func (in *Instrument) begins(m *member) bool {
-	return !m.unwinding() && m.depth() < in.o.Depth && (m.ready.Going || m.ready.Closed == "" && !m.child)
+	return !m.unwinding() && m.depth() < mostDeep && (m.ready.Going || m.ready.Closed == "" && !m.child)
 }
 
 // full reports whether the device has memory for the next case of a few workers only. The

@@ -17,7 +17,6 @@ import (
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/measure/measuretest"
 	"aicplan/cudaops/nvml"
-	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 )
 
@@ -121,10 +120,10 @@ func fakeGPU(t *testing.T, settings m, gpu string) *batch {
 	if err := os.WriteFile(filepath.Join(dir, "ops.py"), []byte(fakeOps), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return fakeWorker(t, settings, gpu, pyhost.Settings{Package: "torch", Path: []string{dir}}, nil)
+	return fakeWorker(t, settings, gpu, hostSettings{Package: "torch", Path: []string{dir}}, nil)
 }
 
-func fakeWorker(t *testing.T, settings m, gpu string, host pyhost.Settings, ops any) *batch {
+func fakeWorker(t *testing.T, settings m, gpu string, host hostSettings, ops any) *batch {
 	t.Helper()
 	b := &batch{clock: &measuretest.Clock{}}
 	b.in = instrument.New(instrument.Options{
@@ -141,7 +140,7 @@ func fakeWorker(t *testing.T, settings m, gpu string, host pyhost.Settings, ops 
 }
 
 // join starts the worker of a batch.
-func (b *batch) join(t *testing.T, settings m, gpu string, host pyhost.Settings, ops any,
+func (b *batch) join(t *testing.T, settings m, gpu string, host hostSettings, ops any,
 	join func(send func(any) error) worker.Measurer) {
 	t.Helper()
 	c := spawn(t, "PYTHONPATH="+testdata(t, "fakegpu"), "FAKE_GPU="+gpu)
@@ -384,7 +383,7 @@ func TestCodeIsCompiledInTheCallOfAnotherCase(t *testing.T) {
 		}
 		ops[name] = m{"file": path}
 	}
-	b := fakeWorker(t, m{}, `{}`, pyhost.Settings{Package: "torch"}, ops)
+	b := fakeWorker(t, m{}, `{}`, hostSettings{Package: "torch"}, ops)
 	for i, op := range []string{"outer", "imports"} {
 		b.send(worker.Case{Type: worker.TypeCase, Seq: int64(i + 1), ID: op, Op: op, Params: raw(t, m{"us": 10}),
 			Example: &worker.Example{ID: "of-" + op, Params: raw(t, m{"us": 20})}})
@@ -396,7 +395,7 @@ func TestCodeIsCompiledInTheCallOfAnotherCase(t *testing.T) {
 		}
 	}
 
-	b = fakeWorker(t, m{}, `{}`, pyhost.Settings{Package: "torch"}, m{"late": ops["late"]})
+	b = fakeWorker(t, m{}, `{}`, hostSettings{Package: "torch"}, m{"late": ops["late"]})
 	b.send(worker.Case{Type: worker.TypeCase, Seq: 1, ID: "late", Op: "late", Params: raw(t, m{"us": 10}),
 		Example: &worker.Example{ID: "of-late", Params: raw(t, m{"us": 20})}})
 	_, answers = b.ends(1)
@@ -703,7 +702,7 @@ func hosting(t *testing.T, code, gpu string, args ...string) *batch {
 	if err := os.WriteFile(filepath.Join(root, "collector", "vllm", "some.py"), []byte(code), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return fakeWorker(t, m{}, gpu, pyhost.Settings{Package: "torch", CollectorRoot: root}, m{"x": m{
+	return fakeWorker(t, m{}, gpu, hostSettings{Package: "torch", CollectorRoot: root}, m{"x": m{
 		"module": "collector.vllm.some", "run": "run", "perf_filename": "x_perf.txt", "args": args,
 	}})
 }
@@ -866,7 +865,7 @@ func TestWorkersOfOneDeviceTakeTurns(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "ops.py"), []byte(fakeOps), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	host := pyhost.Settings{Package: "torch", Path: []string{dir}}
+	host := hostSettings{Package: "torch", Path: []string{dir}}
 	clock := &measuretest.Clock{}
 	in := instrument.New(instrument.Options{
 		Clock:  clock,

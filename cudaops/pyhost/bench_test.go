@@ -120,7 +120,7 @@ func BenchmarkHosted(b *testing.B) {
 	}
 	ops := json.RawMessage(`{"x": {"module": "collector.vllm.some", "run": "run", "perf_filename": "x_perf.txt",
 		"args": ["us", "watts"]}}`)
-	options := pyhost.Settings{Package: "torch", CollectorRoot: root}.Options(map[string]any{})
+	options := hostSettings{Package: "torch", CollectorRoot: root}.Options(map[string]any{})
 
 	const cases = 120
 	for _, processes := range []int{1, 2} {

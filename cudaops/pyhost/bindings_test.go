@@ -12,7 +12,6 @@ import (
 
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
-	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/config"
 )
@@ -243,7 +242,7 @@ func TestBindingsFitTheCollectors(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(root, "collector", "helper.py"), helper, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			init := worker.Init{Ops: data, Options: pyhost.Settings{Package: packages[backend],
+			init := worker.Init{Ops: data, Options: hostSettings{Package: packages[backend],
 				CollectorRoot: root}.Options(nil)}
 			env := "PYTHONPATH=" + testdata(t, "frameworks")
 			c, hello := start(t, init, env)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -333,3 +334,30 @@ func testdata(t testing.TB, parts ...string) string {
 }
 
 type m = map[string]any
+
+// hostSettings are options of a runtime.
+type hostSettings struct {
+	Package, Requires, CollectorRoot, WorkDir string
+	Path                                      []string
+	Verify                                    bool
+}
+
+// Options returns the options of an init message, added to extra.
+func (s hostSettings) Options(extra m) m {
+	out := m{}
+	maps.Copy(out, extra)
+	for k, v := range map[string]string{
+		"package": s.Package, "requires": s.Requires, "collector_root": s.CollectorRoot, "workdir": s.WorkDir,
+	} {
+		if v != "" {
+			out[k] = v
+		}
+	}
+	if len(s.Path) > 0 {
+		out["path"] = s.Path
+	}
+	if s.Verify {
+		out["verify"] = true
+	}
+	return out
+}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 )
 
@@ -72,7 +71,7 @@ func TestHostedDefaultsOfTorchStayInTheirModule(t *testing.T) {
 		return m{"module": "collector.vllm." + module, "run": "run", "perf_filename": "x_perf.txt", "args": []any{"n"}}
 	}
 	init := worker.Init{
-		Options: pyhost.Settings{CollectorRoot: root}.Options(nil),
+		Options: hostSettings{CollectorRoot: root}.Options(nil),
 		Ops:     raw(t, m{"first": bind("first"), "second": bind("second")}),
 	}
 	c, hello := start(t, init, "PYTHONPATH="+root)
@@ -98,7 +97,7 @@ func TestHostedStatisticsOfSeveralCallsInOne(t *testing.T) {
 		"torch.py": defaultsTorch, "collector/helper.py": "", "collector/vllm/first.py": defaultsCollector,
 	})
 	init := worker.Init{
-		Options: pyhost.Settings{CollectorRoot: root}.Options(nil),
+		Options: hostSettings{CollectorRoot: root}.Options(nil),
 		Ops: raw(t, m{"first": m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt",
 			"args": []any{"n"}}}),
 	}
@@ -124,7 +123,7 @@ func TestHostedWithoutGPUSaysSoOnce(t *testing.T) {
 		"collector/helper.py": "", "collector/vllm/first.py": defaultsCollector,
 	})
 	ops := m{"first": m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt", "args": []any{"n"}}}
-	settings := pyhost.Settings{CollectorRoot: root}
+	settings := hostSettings{CollectorRoot: root}
 	_, hello := start(t, worker.Init{Device: -1, Options: settings.Options(nil), Ops: raw(t, ops)}, "PYTHONPATH="+root)
 	if hello.Error == nil || !strings.Contains(hello.Error.Message, "no GPU is visible") {
 		t.Errorf("hello = %+v", hello.Error)
@@ -175,7 +174,7 @@ def run(n, *, perf_filename, device="cuda:0"):
 func TestHostedMemoryThatNobodyFills(t *testing.T) {
 	root := writeTree(t, map[string]string{"torch.py": emptyTorch, "collector/helper.py": "",
 		"collector/vllm/first.py": emptyCollector})
-	settings := pyhost.Settings{CollectorRoot: root}
+	settings := hostSettings{CollectorRoot: root}
 	begin := func(options, binding m) (*client, worker.Hello) {
 		t.Helper()
 		options["device"] = "cpu"
@@ -241,7 +240,7 @@ func TestHostedMemoryOfOtherProcesses(t *testing.T) {
 		"collector/vllm/first.py": startingCollector})
 	ops := raw(t, m{"first": m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt",
 		"args": []any{"n", "how"}}})
-	settings := pyhost.Settings{CollectorRoot: root}
+	settings := hostSettings{CollectorRoot: root}
 	for how, filled := range map[string]bool{"fork": true, "spawn": false} {
 		for _, option := range []string{"", "random"} {
 			options := m{"device": "cpu"}
@@ -288,7 +287,7 @@ func TestHostedSlowdownThatNobodyKnows(t *testing.T) {
 	root := writeTree(t, map[string]string{"collector/helper.py": "", "collector/vllm/first.py": throttledCollector})
 	ops := raw(t, m{"first": m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt",
 		"args": []any{"n"}}})
-	c, hello := start(t, worker.Init{Device: -1, Options: pyhost.Settings{CollectorRoot: root}.Options(m{"device": "cpu"}),
+	c, hello := start(t, worker.Init{Device: -1, Options: hostSettings{CollectorRoot: root}.Options(m{"device": "cpu"}),
 		Ops: ops})
 	if hello.Error != nil {
 		t.Fatalf("%+v", hello.Error)

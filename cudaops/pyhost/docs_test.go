@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 )
 
@@ -37,7 +36,7 @@ func runDocumented(t *testing.T, doc string, want map[string]m) {
 			t.Fatal(err)
 		}
 	}
-	c, hello := start(t, worker.Init{Options: pyhost.Settings{Path: []string{dir},
+	c, hello := start(t, worker.Init{Options: hostSettings{Path: []string{dir},
 		Verify: true}.Options(m{"torch": true})})
 	if hello.Error != nil {
 		t.Fatal(hello.Error.Message)

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 )
 
@@ -33,7 +32,7 @@ func TestFolderOfOpFunctions(t *testing.T) {
 	}
 	work := func() (*client, string) {
 		t.Helper()
-		c, hello := start(t, worker.Init{Slot: "w0", Device: -1, Options: pyhost.Settings{Path: []string{dir}}.Options(nil)},
+		c, hello := start(t, worker.Init{Slot: "w0", Device: -1, Options: hostSettings{Path: []string{dir}}.Options(nil)},
 			"TMPDIR="+temporary)
 		if hello.Error != nil {
 			t.Fatalf("%+v", hello.Error)

@@ -16,7 +16,7 @@ import (
 )
 
 func basic(t testing.TB, extra m) worker.Init {
-	return worker.Init{Seed: 7, Options: pyhost.Settings{Path: []string{testdata(t, "ops", "basic.py")}}.Options(extra)}
+	return worker.Init{Seed: 7, Options: hostSettings{Path: []string{testdata(t, "ops", "basic.py")}}.Options(extra)}
 }
 
 func TestHelloNamesWhatTheWorkerIs(t *testing.T) {
@@ -225,15 +225,15 @@ func TestAThreadLeftBehindDoesNotHoldTheWorker(t *testing.T) {
 }
 
 func TestHelloErrors(t *testing.T) {
-	missing := func(s pyhost.Settings) worker.Init { return worker.Init{Options: s.Options(nil)} }
+	missing := func(s hostSettings) worker.Init { return worker.Init{Options: s.Options(nil)} }
 	for name, tt := range map[string]struct {
 		init worker.Init
 		want []string
 	}{
-		"package": {missing(pyhost.Settings{Package: "tensorrt_llm_absent"}),
+		"package": {missing(hostSettings{Package: "tensorrt_llm_absent"}),
 			[]string{"no package tensorrt_llm_absent", "python ="}},
-		"ops":  {missing(pyhost.Settings{}), []string{"no ops"}},
-		"path": {missing(pyhost.Settings{Path: []string{"/nowhere/ops"}}), []string{"/nowhere/ops does not exist"}},
+		"ops":  {missing(hostSettings{}), []string{"no ops"}},
+		"path": {missing(hostSettings{Path: []string{"/nowhere/ops"}}), []string{"/nowhere/ops does not exist"}},
 		"import": {worker.Init{Ops: raw(t, m{"x": m{"file": testdata(t, "ops", "broken.py")}})},
 			[]string{"no module named", "surely_absent"}},
 		"function": {worker.Init{Ops: raw(t, m{"x": m{"file": testdata(t, "ops", "basic.py"), "function": "absent"}})},
@@ -243,7 +243,7 @@ func TestHelloErrors(t *testing.T) {
 			[]string{"collector_root"}},
 		"binding": {worker.Init{Ops: raw(t, m{"x": m{"module": "a", "run": "run", "arguments": []string{}}})},
 			[]string{"no 'arguments'"}},
-		"requirements": {missing(pyhost.Settings{Package: "standin_framework", Requires: ">=2"}),
+		"requirements": {missing(hostSettings{Package: "standin_framework", Requires: ">=2"}),
 			[]string{"1.3.0rc20", "requires >=2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -354,7 +354,7 @@ func TestSkeletonMeasuresAtOnce(t *testing.T) {
 	}
 	measure := func(pkg, dtype, source string) {
 		t.Helper()
-		c, hello := start(t, worker.Init{Options: pyhost.Settings{Path: []string{path}, Package: pkg,
+		c, hello := start(t, worker.Init{Options: hostSettings{Path: []string{path}, Package: pkg,
 			Verify: true}.Options(nil)})
 		if hello.Error != nil && pkg != "" {
 			return // no torch here

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 )
 
@@ -45,7 +44,7 @@ func TestHostedTemporaryFilesGo(t *testing.T) {
 	}
 	for _, workdir := range []string{"", t.TempDir()} {
 		init := worker.Init{Ops: raw(t, gdn("run_leaving")),
-			Options: pyhost.Settings{Package: "sglang", CollectorRoot: testdata(t, "checkout"), WorkDir: workdir}.Options(nil)}
+			Options: hostSettings{Package: "sglang", CollectorRoot: testdata(t, "checkout"), WorkDir: workdir}.Options(nil)}
 		measured := func() (*client, worker.Row) {
 			c, _ := start(t, init, "PYTHONPATH="+testdata(t, "frameworks"), "TMPDIR="+temporary, "LOGNAME=me", "USER=me")
 			row := c.rows("gdn", m{"phase": "context"}, nil)[0]
@@ -92,7 +91,7 @@ func TestHostedTemporaryFilesGo(t *testing.T) {
 func TestHostedWorkFoldersOfKilledWorkersGo(t *testing.T) {
 	dir := t.TempDir()
 	init := worker.Init{Ops: raw(t, gdn("run_where")),
-		Options: pyhost.Settings{Package: "sglang", CollectorRoot: testdata(t, "checkout"), WorkDir: dir}.Options(nil)}
+		Options: hostSettings{Package: "sglang", CollectorRoot: testdata(t, "checkout"), WorkDir: dir}.Options(nil)}
 	env := "PYTHONPATH=" + testdata(t, "frameworks")
 	folder := func(c *client) string {
 		t.Helper()
@@ -133,7 +132,7 @@ func TestHostedWorkFolderMustNotNameAPhase(t *testing.T) {
 		t.Fatal(err)
 	}
 	init := worker.Init{Ops: raw(t, gdn("run_where")),
-		Options: pyhost.Settings{Package: "sglang", CollectorRoot: testdata(t, "checkout"), WorkDir: dir}.Options(nil)}
+		Options: hostSettings{Package: "sglang", CollectorRoot: testdata(t, "checkout"), WorkDir: dir}.Options(nil)}
 	_, hello := start(t, init, "PYTHONPATH="+testdata(t, "frameworks"))
 	if hello.Error == nil || !strings.Contains(hello.Error.Message, "workdir") {
 		t.Errorf("hello = %+v", hello)

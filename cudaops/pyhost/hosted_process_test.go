@@ -5,7 +5,6 @@ import (
 	"syscall"
 	"testing"
 
-	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 )
 
@@ -31,7 +30,7 @@ func TestHostedChildrenMeasureAsTheirWorkerDoes(t *testing.T) {
 		"args": []any{"n"}}})
 	// Which of the node's devices the power counters are read from is the
 	// worker's, whatever number it has among those that a child sees.
-	init := worker.Init{Kind: "python", Slot: "w3", Device: 3, Options: pyhost.Settings{CollectorRoot: root}.Options(nil),
+	init := worker.Init{Kind: "python", Slot: "w3", Device: 3, Options: hostSettings{CollectorRoot: root}.Options(nil),
 		UUID: "GPU-7", Env: map[string]string{"CUDA_VISIBLE_DEVICES": "5,3"}, Ops: ops}
 	c, hello := start(t, init)
 	if e := hello.Error; e != nil && e.Class == worker.ClassResourceIssue && strings.Contains(e.Message, "torch") {
@@ -73,7 +72,7 @@ def run(how, *, perf_filename, device="cuda:0"):
 func TestHostedRestartAfterACaseWithoutRows(t *testing.T) {
 	root := writeTree(t, map[string]string{"collector/helper.py": "", "collector/vllm/restart.py": restartCollector})
 	for how, want := range map[string]string{"exit": "exit status 10", "sentinel": "asked for a fresh process"} {
-		init := worker.Init{Options: pyhost.Settings{CollectorRoot: root}.Options(nil),
+		init := worker.Init{Options: hostSettings{CollectorRoot: root}.Options(nil),
 			Ops: raw(t, m{"x": m{"module": "collector.vllm.restart", "run": "run", "args": []any{"how"}}})}
 		c, hello := start(t, init)
 		if hello.Error != nil {
@@ -122,7 +121,7 @@ def run(n, *, perf_filename, device="cuda:0"):
 func TestHostedGettersFindTheirModulesDefaults(t *testing.T) {
 	root := writeTree(t, map[string]string{"torch.py": defaultsTorch, "collector/helper.py": "",
 		"collector/vllm/getter.py": getterCollector})
-	init := worker.Init{Options: pyhost.Settings{CollectorRoot: root}.Options(nil),
+	init := worker.Init{Options: hostSettings{CollectorRoot: root}.Options(nil),
 		Ops: raw(t, m{"x": m{"module": "collector.vllm.getter", "run": "run", "getter": "cases", "match": m{"n": "n"}}})}
 	c, hello := start(t, init, "PYTHONPATH="+root)
 	if hello.Error != nil {
@@ -135,7 +134,7 @@ func TestHostedGettersFindTheirModulesDefaults(t *testing.T) {
 
 func TestOpThatReturnsNoRow(t *testing.T) {
 	root := writeTree(t, map[string]string{"ops.py": "def x(bench):\n    return 3.5\n"})
-	c, hello := start(t, worker.Init{Options: pyhost.Settings{Path: []string{root}}.Options(nil)})
+	c, hello := start(t, worker.Init{Options: hostSettings{Path: []string{root}}.Options(nil)})
 	if hello.Error != nil {
 		t.Fatalf("%+v", hello.Error)
 	}
@@ -157,7 +156,7 @@ def hangs_here(bench):
         bench._log('info', 'in the op')
         threading.Event().wait()
 `})
-	c, hello := start(t, worker.Init{Options: pyhost.Settings{Path: []string{root}}.Options(nil)}, "PYTHONUNBUFFERED=")
+	c, hello := start(t, worker.Init{Options: hostSettings{Path: []string{root}}.Options(nil)}, "PYTHONUNBUFFERED=")
 	if hello.Error != nil {
 		t.Fatalf("%+v", hello.Error)
 	}
@@ -228,7 +227,7 @@ func TestForkedChildEndsWithTheFunctionOfItsCase(t *testing.T) {
 		return m{"module": "collector.vllm.forking", "run": run, "perf_filename": "x_perf.txt", "args": args}
 	}
 	c, hello := start(t, worker.Init{
-		Options: pyhost.Settings{CollectorRoot: root, Path: []string{root + "/ops.py"}}.Options(nil),
+		Options: hostSettings{CollectorRoot: root, Path: []string{root + "/ops.py"}}.Options(nil),
 		Ops:     raw(t, m{"hosted": bind("run", "n"), "powered": bind("powered"), "forks": m{}}),
 	})
 	if hello.Error != nil {
@@ -283,7 +282,7 @@ func TestThreadOfAnEarlierCaseLogsAndMeasuresNothing(t *testing.T) {
 	t.Parallel()
 	root := writeTree(t, map[string]string{"collector/helper.py": "", "collector/vllm/leaving.py": leavingCollector})
 	c, hello := start(t, worker.Init{
-		Options: pyhost.Settings{CollectorRoot: root}.Options(nil),
+		Options: hostSettings{CollectorRoot: root}.Options(nil),
 		Ops: raw(t, m{"leaving": m{"module": "collector.vllm.leaving", "run": "run", "perf_filename": "x_perf.txt",
 			"args": []any{"n"}}}),
 	})

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 )
 
@@ -14,7 +13,7 @@ import (
 func checkout(t testing.TB, pkg string, ops m, env ...string) (*client, worker.Hello) {
 	t.Helper()
 	init := worker.Init{
-		Options: pyhost.Settings{Package: pkg, CollectorRoot: testdata(t, "checkout")}.Options(nil),
+		Options: hostSettings{Package: pkg, CollectorRoot: testdata(t, "checkout")}.Options(nil),
 		Ops:     raw(t, ops),
 	}
 	c, hello := start(t, init, append(env, "PYTHONPATH="+testdata(t, "frameworks"))...)
@@ -309,7 +308,7 @@ func TestHostedVersionRoutesAndCompat(t *testing.T) {
 	gemm := func(b m) worker.Init {
 		b["run"] = "run_mla"
 		return worker.Init{Ops: raw(t, m{"x": b}),
-			Options: pyhost.Settings{Package: "tensorrt_llm", CollectorRoot: testdata(t, "checkout")}.Options(nil)}
+			Options: hostSettings{Package: "tensorrt_llm", CollectorRoot: testdata(t, "checkout")}.Options(nil)}
 	}
 	env := "PYTHONPATH=" + testdata(t, "frameworks")
 	routes := []m{{"min": "1.0.0", "module": "collector.trtllm.collect_old"},

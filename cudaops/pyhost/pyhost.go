@@ -89,16 +89,7 @@ func Write(dir string) (string, error) {
 			return path, nil
 		}
 	}
-	tmp, err := os.CreateTemp(dir, "host-*.tmp")
-	if err != nil {
-		return "", &WriteError{err}
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(packed())
-	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Close()); err != nil {
-		return "", &WriteError{err}
-	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
+	if _, err := fileutil.WriteFile(path, packed()); err != nil {
 		return "", &WriteError{err}
 	}
 	return path, nil
@@ -159,38 +150,4 @@ func Command(python, hostDir string) (path string, args []string, err error) {
 		return "", nil, err
 	}
 	return path, []string{"-u", host}, nil
-}
-
-// Settings are what a runtime block tells the host besides the op bindings.
-type Settings struct {
-	Package       string   // distribution whose version is reported
-	Requires      string   // PEP 440 condition on it
-	CollectorRoot string   // checkout whose collectors are hosted
-	Path          []string // files and folders with op functions
-	WorkDir       string   // where hosted collectors work; "" means the system's temp folder
-	Verify        bool     // op functions check their results against a reference
-}
-
-// Options returns s as the options of an init message, added to extra (which
-// is not changed; s wins). Relative paths must have been resolved before: the
-// worker's folder is not the plan's.
-func (s Settings) Options(extra map[string]any) map[string]any {
-	out := make(map[string]any, len(extra)+6)
-	for k, v := range extra {
-		out[k] = v
-	}
-	for k, v := range map[string]string{
-		"package": s.Package, "requires": s.Requires, "collector_root": s.CollectorRoot, "workdir": s.WorkDir,
-	} {
-		if v != "" {
-			out[k] = v
-		}
-	}
-	if len(s.Path) > 0 {
-		out["path"] = s.Path
-	}
-	if s.Verify {
-		out["verify"] = true
-	}
-	return out
 }

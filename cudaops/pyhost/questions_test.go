@@ -24,7 +24,7 @@ func TestQuestionsBeforeAndAfterHello(t *testing.T) {
 		}
 		return worker.Spec{Path: path, Args: append([]string{path}, args...), Answer: answer,
 			Init: worker.Init{Kind: "python", Slot: "w0", Device: -1, Ops: raw(t, ops),
-				Options: pyhost.Settings{CollectorRoot: testdata(t, "checkout")}.Options(nil)}}
+				Options: hostSettings{CollectorRoot: testdata(t, "checkout")}.Options(nil)}}
 	}
 	asked := make(chan worker.Question, 8)
 	answer := func(q worker.Question) (worker.Answer, error) {

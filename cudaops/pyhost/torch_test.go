@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 )
 
@@ -21,7 +20,7 @@ func torchWorker(t testing.TB, verify bool, measure m) (*client, worker.Hello) {
 		t.Fatal(err)
 	}
 	init := worker.Init{Kind: "python", Slot: "w0", Device: -1, Seed: 1, Measure: raw(t, measure),
-		Options: pyhost.Settings{Package: "torch", Path: []string{path}, Verify: verify}.Options(m{"torch": true})}
+		Options: hostSettings{Package: "torch", Path: []string{path}, Verify: verify}.Options(m{"torch": true})}
 	if _, err := os.Stat("/dev/nvidiactl"); err == nil {
 		init.Device = 0
 	}

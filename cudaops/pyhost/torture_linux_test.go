@@ -159,7 +159,7 @@ func tortureSlots(t *testing.T) []worker.Slot {
 			Env:     []string{"PYTHONDONTWRITEBYTECODE=1"},
 			LogPath: filepath.Join(logs, name+".log"), LogLimit: 4 << 20,
 			Init: worker.Init{
-				Kind: "python", Options: pyhost.Settings{Path: []string{testdata(t, "ops", "torture.py")}}.Options(nil),
+				Kind: "python", Options: hostSettings{Path: []string{testdata(t, "ops", "torture.py")}}.Options(nil),
 			},
 		}})
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -143,10 +142,15 @@ func pythonOf(rt *stage.Runtime) string { return cmp.Or(rt.Python, pyhost.Defaul
 
 // WorkerOptions implements Kind.
 func (*onPython) WorkerOptions(rt *stage.Runtime, at Place, options map[string]any) {
-	dir := declaredIn(rt, at)
-	settings := pyhost.Settings{Package: rt.Package, Requires: rt.Requires, Path: Paths(rt, at.PlanDir),
-		CollectorRoot: absolute(dir, rt.CollectorRoot)}
-	maps.Copy(options, settings.Options(nil))
+	root := absolute(declaredIn(rt, at), rt.CollectorRoot)
+	for name, v := range map[string]string{"package": rt.Package, "requires": rt.Requires, "collector_root": root} {
+		if v != "" {
+			options[name] = v
+		}
+	}
+	if paths := Paths(rt, at.PlanDir); len(paths) > 0 {
+		options["path"] = paths
+	}
 }
 
 // interpreted is the base of kinds whose framework is a package of a Python interpreter.
