@@ -1,9 +1,6 @@
 package cuda
 
-import (
-	"fmt"
-	"unsafe"
-)
+import "unsafe"
 
 const (
 	hostPortable = 1 // page-locked for every context
@@ -12,9 +9,6 @@ const (
 
 func (l *DriverLibrary) Alloc(bytes int64) (Ptr, error) {
 	var p Ptr
-	if bytes <= 0 {
-		return 0, fmt.Errorf("cuMemAlloc of %d bytes: %w", bytes, NewDriverError("cuMemAlloc", CodeInvalidValue))
-	}
 	err := l.call(l.cuMemAlloc_v2, uintptr(unsafe.Pointer(&p)), uintptr(bytes))
 	return p, err
 }

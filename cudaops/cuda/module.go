@@ -10,10 +10,6 @@ import (
 const funcAttrMaxDynamicShared = 8
 
 func (l *DriverLibrary) LoadModule(image []byte) (Module, error) {
-	if len(image) == 0 {
-		return 0, NewDriverError("cuModuleLoadData", CodeInvalidValue)
-	}
-
 	// PTX must end with a zero byte, which does not affect a cubin.
 	img := append(image[:len(image):len(image)], 0)
 	var m Module

@@ -59,15 +59,17 @@ func TestQuestionsBeforeAndAfterHello(t *testing.T) {
 		t.Fatal(err)
 	}
 	var seqs []int64
-	for ev := range p.Events() {
-		switch {
-		case ev.Error != nil:
-			seqs = append(seqs, ev.Error.Seq)
-			if ev.Error.Class != worker.ClassUnsupportedConfig {
-				t.Errorf("case %d: %+v", ev.Error.Seq, ev.Error.Failure)
+	for batch := range p.Events() {
+		for _, ev := range batch {
+			switch {
+			case ev.Error != nil:
+				seqs = append(seqs, ev.Error.Seq)
+				if ev.Error.Class != worker.ClassUnsupportedConfig {
+					t.Errorf("case %d: %+v", ev.Error.Seq, ev.Error.Failure)
+				}
+			case ev.Garbage != "":
+				t.Errorf("garbage: %s", ev.Garbage)
 			}
-		case ev.Garbage != "":
-			t.Errorf("garbage: %s", ev.Garbage)
 		}
 	}
 	if len(seqs) != 3 || seqs[0] != 1 || seqs[2] != 3 {

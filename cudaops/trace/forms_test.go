@@ -3,22 +3,13 @@ package trace
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf16"
 
 	"github.com/klauspost/compress/zstd"
 )
-
-func packed16(text string) string {
-	var b bytes.Buffer
-	b.WriteString("\xff\xfe")
-	_ = binary.Write(&b, binary.LittleEndian, utf16.Encode([]rune(text))) // a write to memory cannot fail
-	return b.String()
-}
 
 // Data after a trace, or a damaged end of the file, gives a warning, but the trace is evaluated.
 func TestReadWarnsOfDataBehindTrace(t *testing.T) {
@@ -181,7 +172,6 @@ func TestOtherFiles(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, in, want string }{
 		{"t.json.gz", "PK\x03\x04xxx", "zip archive"},
-		{"t.json", packed16("[]"), "UTF-16"},
 		{"r.sqlite", "SQLite format 3\x00xx", "which is read from a file only"},
 		{"r.nsys-rep", "xxxx", "report of nsys"},
 		{"r.qdstrm", "xxxx", "QdstrmImporter"},

@@ -131,8 +131,6 @@ func otherFile(head []byte, name string) string {
 		{"\xfd7zXZ", "it is compressed by xz; decompress it first (xz -d)"},
 		{"BZh", "it is compressed by bzip2; decompress it first (bunzip2)"},
 		{sqliteMagic, "it is an export of nsys to SQLite, which is read from a file only: give its path"},
-		{"\xff\xfe", "it is text in UTF-16; write it as UTF-8"},
-		{"\xfe\xff", "it is text in UTF-16; write it as UTF-8"},
 	} {
 		if bytes.HasPrefix(head, []byte(k.magic)) {
 			return k.what

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"strings"
 	"time"
@@ -199,19 +198,8 @@ func parseEvent(env envelope, line []byte) (ev Event, err error) {
 	return ev, err
 }
 
-// Events delivers the worker's messages. It ends when the process has ended and all its
-// messages were delivered.
-func (p *Process) Events() iter.Seq[Event] {
-	return func(yield func(Event) bool) {
-		for batch := range p.events {
-			for _, ev := range batch {
-				if !yield(ev) {
-					return
-				}
-			}
-		}
-	}
-}
+// Events delivers the worker's messages. It is closed when the process has ended and all its messages were delivered.
+func (p *Process) Events() <-chan []Event { return p.events }
 
 // Exit waits for the end of the process and returns how it ended.
 func (p *Process) Exit() Exit { <-p.ended; return p.exit }

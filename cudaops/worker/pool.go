@@ -297,7 +297,7 @@ func (p *Pool) start(no int, set Settings, clean bool) {
 		}
 
 		p.events <- slotEvent{slot: no, proc: proc, up: true}
-		for batch := range proc.events {
+		for batch := range proc.Events() {
 			p.events <- slotEvent{slot: no, proc: proc, evs: batch}
 		}
 

@@ -29,12 +29,7 @@ const (
 
 // Colours of lines, distinct for readers with colour blindness (Okabe and Ito).
 var colours = []color.RGBA{
-	{
-		0,
-		114,
-		178,
-		255,
-	},
+	{0, 114, 178, 255},
 	{213, 94, 0, 255},
 	{0, 158, 115, 255},
 	{204, 121, 167, 255},
@@ -84,7 +79,7 @@ func Scaling(cells []Cell) (svg, png []byte, err error) {
 	for i, p := range panels {
 		one, err := p.draw(cells)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("plot of %s: %w", p.title, err)
 		}
 		plots[i/2] = append(plots[i/2], one)
 	}
@@ -259,7 +254,7 @@ func (p panel) draw(cells []Cell) (*plot.Plot, error) {
 		drawn++
 		line, dots, err := plotter.NewLinePoints(xy)
 		if err != nil {
-			return nil, fmt.Errorf("plot of %s: %w", p.title, err)
+			return nil, err
 		}
 		line.Color, dots.Color = colours[i%len(colours)], colours[i%len(colours)]
 		line.Width, dots.Radius, dots.Shape = vg.Points(1.6), vg.Points(3), draw.CircleGlyph{}
@@ -273,7 +268,7 @@ func (p panel) draw(cells []Cell) (*plot.Plot, error) {
 		}
 		labels, err := plotter.NewLabels(plotter.XYLabels{XYs: xy, Labels: names})
 		if err != nil {
-			return nil, fmt.Errorf("plot of %s: %w", p.title, err)
+			return nil, err
 		}
 		labels.Offset = vg.Point{X: vg.Points(4), Y: vg.Points(3)}
 		for i := range labels.TextStyle {
@@ -290,7 +285,7 @@ func (p panel) draw(cells []Cell) (*plot.Plot, error) {
 
 		line, err := plotter.NewLine(xy)
 		if err != nil {
-			return nil, fmt.Errorf("plot of %s: %w", p.title, err)
+			return nil, err
 		}
 		line.Dashes, line.Color = []vg.Length{vg.Points(4), vg.Points(3)}, color.Gray{140}
 		out.Add(line)

@@ -104,9 +104,6 @@ func (s *csvFile) foreign() error {
 		return &CSVError{Line: 1, Column: 1, Msg: "this is a Parquet file, not CSV"}
 	}
 
-	if bytes.HasPrefix(s.data, []byte("\xff\xfe")) || bytes.HasPrefix(s.data, []byte("\xfe\xff")) {
-		return &CSVError{Line: 1, Column: 1, Msg: "this is UTF-16; save the file as UTF-8"}
-	}
 	if i := bytes.IndexByte(s.data, 0); i >= 0 {
 		return s.errorAt(i, "a NUL byte: this is not CSV text in UTF-8")
 	}

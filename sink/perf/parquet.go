@@ -23,15 +23,11 @@ func noParquet(data []byte) error {
 		return errors.New(lfsHint)
 	case len(data) == 0:
 		return errors.New("the file is empty")
-	case bytes.HasPrefix(data, []byte("PARE")):
-		return errors.New("this Parquet file is encrypted; write it without encryption")
 	case begins && (!ends || len(data) < 12): // 4 for each mark, 4 for the length of what is before the last
 		return fmt.Errorf(
 			"the file is cut off: it begins as Parquet and does not end as such, after %d bytes; copy it again",
 			len(data),
 		)
-	case !begins && ends:
-		return errors.New("the beginning of this Parquet file is missing; copy it again")
 	case !begins:
 		return errors.New("this is no Parquet file; the name of a CSV file ends in .csv or .txt")
 	}

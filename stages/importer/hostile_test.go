@@ -43,7 +43,7 @@ func TestBadFiles(t *testing.T) {
 		"blank lines": {strings.ReplaceAll(goodTable, "\n", "\n\n"), ""},
 		"empty":       {"", ":1:1: the file is empty"},
 		"blank":       {"\n\n", ":1:1: the file is empty"},
-		"UTF-16":      {utf16, ":1:1: this is UTF-16"},
+		"UTF-16":      {utf16, ":1:4: a NUL byte: this is not CSV text in UTF-8"},
 		"Latin-1":     {replace("nvjet", "nvj\xe9t"), ":2:34: the byte 0xe9 is no UTF-8"},
 		"NUL":         {replace("nvjet", "nv\x00et"), ":2:33: a NUL byte"},
 		"late NUL": {goodTable + strings.Repeat("TRTLLM,1.2.0,NVIDIA H200,gemm,nvjet,fp8,8,512,512,0.3\n", 100) +
