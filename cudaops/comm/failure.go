@@ -22,11 +22,7 @@ func failureOf(err error, own bool) error {
 
 	f := worker.Failure{Message: err.Error(), Exception: "CommError"}
 	rank, _ := errors.AsType[*rankError](err)
-	wrong, isWrong := errors.AsType[*wrongError](err)
-
 	switch {
-	case isWrong:
-		f.Class, f.Exception, f.Message = worker.ClassFrameworkBug, "WrongResult", wrong.Error()
 	case cuda.OutOfMemory(err), rank != nil && rank.How == failMemory:
 		f.Class, f.Exception = worker.ClassResourceIssue, "OutOfMemory"
 	case errors.Is(err, measure.ErrTimer):

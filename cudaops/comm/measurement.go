@@ -110,8 +110,7 @@ func (m *measurement) row() worker.Row {
 	return row
 }
 
-// verify sends the pattern once, or compares the result of the last execution (taskRecheck). It returns a
-// *wrongError if elements are wrong.
+// verify sends the pattern once, or compares the result of the last execution (taskRecheck).
 func (m *measurement) verify(ctx context.Context, kind string) error {
 	reps, err := m.do(ctx, kind, m.task.N)
 	if err != nil {
@@ -120,7 +119,7 @@ func (m *measurement) verify(ctx context.Context, kind string) error {
 
 	for i, r := range reps {
 		if r.Wrong > 0 {
-			return &wrongError{Rank: i, Wrong: r.Wrong, Checked: r.Checked, First: r.First}
+			return r.wrongResult(i)
 		}
 		m.checked += r.Checked
 	}

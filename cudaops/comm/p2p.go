@@ -190,7 +190,7 @@ func (c *copier) verify() error {
 	t := task{Type: cuda.Int8, Ranks: 2, Limit: kernelSeconds}
 	rep, err := to.compareAs(t, c.bytes, expectCopy, from.no, 0, c.bytes)
 	if err == nil && rep.Wrong > 0 {
-		err = &wrongError{Rank: to.no, Wrong: rep.Wrong, Checked: rep.Checked, First: rep.First}
+		err = rep.wrongResult(to.no)
 	}
 	return err
 }

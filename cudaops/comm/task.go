@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"aicplan/cudaops/cuda"
+	"aicplan/cudaops/worker"
 )
 
 // Task kinds.
@@ -83,14 +84,9 @@ func (e *rankError) Error() string { return fmt.Sprintf("rank %d: %v", e.Rank, e
 
 func (e *rankError) Unwrap() error { return e.Err }
 
-// wrongError is returned if a receive buffer does not have the expected content.
-type wrongError struct {
-	Rank           int
-	Wrong, Checked int64
-	First          int64
-}
-
-func (e *wrongError) Error() string {
-	return fmt.Sprintf("wrong result on rank %d: %d of %d elements differ from what was sent, the first at index %d",
-		e.Rank, e.Wrong, e.Checked, e.First)
+// wrongResult returns the failure of a rank whose receive buffer does not have the expected content.
+func (r report) wrongResult(rank int) error {
+	return &worker.Failure{Class: worker.ClassFrameworkBug, Exception: "WrongResult", Message: fmt.Sprintf(
+		"wrong result on rank %d: %d of %d elements differ from what was sent, the first at index %d", rank, r.Wrong,
+		r.Checked, r.First)}
 }

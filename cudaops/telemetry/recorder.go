@@ -154,8 +154,8 @@ func (r *Recorder) scrape(ctx context.Context, i int, st *state) error {
 			return err // stopped, not lost
 		}
 		e := event{at: at, lost: 1, kind: err.Error()}
-		if cut, ok := errors.AsType[*cutError](err); ok {
-			e.kind, e.detail = "the page was cut", cut.Error()
+		if errors.Is(err, errCut) {
+			e.kind, e.detail = errCut.Error(), err.Error()
 		}
 		r.mu.Lock()
 		st.useless, st.failing = errors.Is(err, ErrUseless), true

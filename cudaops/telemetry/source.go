@@ -133,7 +133,7 @@ func (e *exporter) Scrape(ctx context.Context) (Page, error) {
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxPage+1))
 	switch {
 	case err != nil:
-		return Page{}, &cutError{len(text), err}
+		return Page{}, fmt.Errorf("%w after %d bytes: %w", errCut, len(text), err)
 	case len(text) > maxPage:
 		return Page{}, fmt.Errorf("a page of more than %d MiB: %w", maxPage>>20, ErrUseless)
 	}
@@ -149,17 +149,8 @@ func (e *exporter) Scrape(ctx context.Context) (Page, error) {
 	return page, nil
 }
 
-// cutError reports a page that ended early.
-type cutError struct {
-	after int
-	err   error
-}
-
-func (e *cutError) Error() string {
-	return fmt.Sprintf("the page was cut after %d bytes: %v", e.after, e.err)
-}
-
-func (e *cutError) Unwrap() error { return e.err }
+// errCut is wrapped by the error of a page that ended early.
+var errCut = errors.New("the page was cut")
 
 type local struct {
 	api  nvml.API

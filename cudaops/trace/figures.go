@@ -39,10 +39,15 @@ type Analysis struct {
 	// Hosts are the ids of the processes that run operators and launch kernels.
 	Hosts []string `json:"-"`
 
+	// Truncated is true if the file is truncated.
+	Truncated bool `json:"-"`
+
+	// Incomplete is true if sums over the kernels or the steps of the file are or may be too small, because the file is
+	// truncated, an event cannot be parsed, or an event has no usable time. Warning contains the reason.
+	Incomplete bool `json:"-"`
+
 	// calls are the durations of the collectives in order, for Align.
 	calls map[callKey][]int64
-	cut   bool
-	lacks bool
 }
 
 // Figures are the sums of an analysis. Figures that the file does not provide are null.
@@ -67,14 +72,6 @@ type Figures struct {
 	CopyNs     *int64   `json:"copy_union_ns"`
 	SMCoverage *float64 `json:"sm_coverage_pct"`
 }
-
-// Truncated reports whether the file is truncated.
-func (a *Analysis) Truncated() bool { return a.cut }
-
-// Incomplete reports whether sums over the kernels or the steps of the file are or may be too small,
-// because the file is truncated, an event cannot be parsed, or an event has no usable time. Warning
-// contains the reason.
-func (a *Analysis) Incomplete() bool { return a.lacks }
 
 // Parts divides an interval on a device. Sums add up kernel times, unions count overlapping kernels once.
 type Parts struct {
@@ -143,9 +140,9 @@ func (r *recording) results(file, format string, top int) []*Analysis {
 		return &Analysis{
 			File: file, Format: format, Meta: r.meta, Events: r.events,
 			Hosts: slices.Collect(maps.Keys(r.hosts)), Figures: Figures{Warning: r.warning()},
-			cut:     r.cut != "",
-			lacks:   r.cut != "" || r.broken > 0 || r.skipped > 0 || r.unsteps > 0,
-			PerStep: []Step{}, Collectives: []Collective{}, Rules: []RuleShare{}, Top: []KernelTime{},
+			Truncated:  r.cut != "",
+			Incomplete: r.cut != "" || r.broken > 0 || r.skipped > 0 || r.unsteps > 0,
+			PerStep:    []Step{}, Collectives: []Collective{}, Rules: []RuleShare{}, Top: []KernelTime{},
 		}
 	}
 

@@ -141,7 +141,7 @@ func TestEventsWithoutTimes(t *testing.T) {
 		"another range": {of("X", "user_annotation", "forward", `,"ts":1`), ""},
 	} {
 		r := read(t, "["+good+","+c.events+"]")[0]
-		if r.Warning != c.want || r.Incomplete() != (c.want != "") {
+		if r.Warning != c.want || r.Incomplete != (c.want != "") {
 			t.Errorf("%s: %q, want %q", name, r.Warning, c.want)
 		}
 	}

@@ -79,7 +79,7 @@ func TestImplausibleTimesDoNotOverflow(t *testing.T) {
 		r.Warning != "left out: 4 kernels without a usable time" {
 		t.Error(dump(r))
 	}
-	if !r.Incomplete() || r.Truncated() {
+	if !r.Incomplete || r.Truncated {
 		t.Error("nothing is missed")
 	}
 	if plus(1<<62, 1<<62) != 1<<63-1 {

@@ -82,24 +82,9 @@ func Names(rec arrow.Record) []string {
 	return names
 }
 
-// MissingError reports that a record lacks a column.
-type MissingError struct {
-	Name string
-	Have []string
-}
-
-func (e *MissingError) Error() string {
-	return fmt.Sprintf("no column %q; there are: %s", e.Name, strings.Join(e.Have, ", "))
-}
-
-// TypeError reports that a column has another type than requested.
-type TypeError struct {
-	Name       string
-	Have, Want arrow.DataType
-}
-
-func (e *TypeError) Error() string {
-	return fmt.Sprintf("column %q is %s, not %s", e.Name, TypeName(e.Have), TypeName(e.Want))
+// Missing returns the error that a record lacks a column.
+func Missing(rec arrow.Record, name string) error {
+	return fmt.Errorf("no column %q; there are: %s", name, strings.Join(Names(rec), ", "))
 }
 
 // TypeName names a type the way messages of this package do.
@@ -114,7 +99,7 @@ func TypeName(t arrow.DataType) string {
 func Array(rec arrow.Record, name string) (arrow.Array, error) {
 	i := Index(rec, name)
 	if i < 0 {
-		return nil, &MissingError{Name: name, Have: Names(rec)}
+		return nil, Missing(rec, name)
 	}
 
 	return rec.Column(i), nil
@@ -188,7 +173,7 @@ func read[T any, A interface{ Value(int) T }](rec arrow.Record, name string, wan
 
 	typed, ok := arr.(A)
 	if !ok && arr.NullN() < arr.Len() {
-		return nil, &TypeError{Name: name, Have: arr.DataType(), Want: want}
+		return nil, fmt.Errorf("column %q is %s, not %s", name, TypeName(arr.DataType()), TypeName(want))
 	}
 
 	for i := range c.Values {

@@ -168,7 +168,7 @@ func Select(rec arrow.Record, names ...string) (arrow.Record, error) {
 	for i, name := range names {
 		c := Index(rec, name)
 		if c < 0 {
-			return nil, &MissingError{Name: name, Have: Names(rec)}
+			return nil, Missing(rec, name)
 		}
 		fields[i], cols[i] = rec.Schema().Field(c), rec.Column(c)
 	}

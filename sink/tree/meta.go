@@ -160,17 +160,6 @@ func ParseMeta(data []byte) (*Meta, error) {
 	return &m, nil
 }
 
-// LegacyError reports a sidecar of the old kind, which has no evidence.
-type LegacyError struct{ Path string }
-
-func (e *LegacyError) Error() string {
-	return fmt.Sprintf(
-		"%s has provenance: legacy, so its tables have no evidence of how they were collected; new entries are not mixed "+
-			"into it. Export into a new version folder, or remove the sidecar together with the tables that it covers",
-		e.Path,
-	)
-}
-
 // Update configures NextMeta.
 type Update struct {
 	Table string
@@ -254,7 +243,9 @@ func NextMeta(data []byte, path string, rt Runtime, u Update) ([]byte, error) {
 func (m *Meta) fits(path string, rt Runtime) error {
 	switch {
 	case m.Provenance == Legacy:
-		return &LegacyError{Path: path}
+		return fmt.Errorf("%s has provenance: legacy, so its tables have no evidence of how they were collected; new entries "+
+			"are not mixed into it. Export into a new version folder, or remove the sidecar together with the tables that it "+
+			"covers", path)
 	case !strings.EqualFold(m.Runtime.Framework, rt.Framework) || m.Runtime.Version != rt.Version:
 		return fmt.Errorf(
 			"%s describes %s %s, and the data comes from %s %s; export it into a folder of its own version",

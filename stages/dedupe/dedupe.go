@@ -221,8 +221,7 @@ func Rows(rec arrow.Record, o Options) (Choice, error) {
 
 	for _, k := range o.Key {
 		if !table.Has(rec, k) {
-			return Choice{}, fmt.Errorf("the key names a column that the data lacks: %w",
-				&table.MissingError{Name: k, Have: table.Names(rec)})
+			return Choice{}, fmt.Errorf("the key names a column that the data lacks: %w", table.Missing(rec, k))
 		}
 	}
 

@@ -382,7 +382,7 @@ func (t *tracedRows) kernels(s *subject, row int) (map[string]map[string]float64
 
 		has := false
 		for _, device := range seen {
-			if device.Incomplete() { // its sums would cover only a part of the trace
+			if device.Incomplete { // its sums would cover only a part of the trace
 				return nil, fmt.Sprintf("%s is not whole: %s", a.Name, device.Warning)
 			}
 

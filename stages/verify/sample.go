@@ -27,7 +27,7 @@ func (c *Config) sample(ds *stage.Dataset) ([]int, error) {
 	by := c.By
 	for _, name := range by {
 		if !table.Has(rec, name) {
-			return nil, fmt.Errorf("by: %w", &table.MissingError{Name: name, Have: table.Names(rec)})
+			return nil, fmt.Errorf("by: %w", table.Missing(rec, name))
 		}
 	}
 

@@ -169,7 +169,7 @@ func (h *Host) readNsys(ctx context.Context, report, nsys string, t *tracing) er
 		switch {
 		case r.Error != "":
 			t.fail(fmt.Errorf("the report of nsys: %s", r.Error))
-		case r.Incomplete():
+		case r.Incomplete:
 			t.fail(fmt.Errorf("the report of nsys: %s", r.Warning))
 		}
 	}

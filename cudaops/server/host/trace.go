@@ -167,7 +167,7 @@ func (h *Host) read(ctx context.Context, files []string, t *tracing) error {
 		}
 
 		r := busiest(results)
-		if r.Incomplete() {
+		if r.Incomplete {
 			errs = append(errs, fmt.Errorf("%s: %s", filepath.Base(file), r.Warning))
 		}
 
@@ -274,7 +274,7 @@ func whole(ctx context.Context, file string, rules trace.Rules, patience time.Du
 	for {
 		before := sizeOf(file)
 		results, err := trace.Read(file, trace.Options{Rules: rules, Top: allKernels})
-		if err != nil && before > 0 || err == nil && !slices.ContainsFunc(results, (*trace.Analysis).Truncated) {
+		if err != nil && before > 0 || err == nil && !results[0].Truncated {
 			return results, err
 		}
 

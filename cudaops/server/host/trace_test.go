@@ -104,7 +104,7 @@ func TestGrowingTrace(t *testing.T) {
 	before := sizeOf(file)
 	close(looked)
 	results, err := whole(t.Context(), file, trace.DefaultRules(), time.Minute)
-	if err != nil || results[0].Truncated() || sizeOf(file) == before {
+	if err != nil || results[0].Truncated || sizeOf(file) == before {
 		t.Errorf("%v %v", results, err)
 	}
 	// A truncated trace that does not grow is accepted.
@@ -112,7 +112,7 @@ func TestGrowingTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	results, err = whole(t.Context(), file, trace.DefaultRules(), time.Millisecond)
-	if err != nil || !results[0].Truncated() {
+	if err != nil || !results[0].Truncated {
 		t.Errorf("%v %v", results, err)
 	}
 }
@@ -148,7 +148,7 @@ func TestTraceThatIsEmptyAtFirst(t *testing.T) {
 		}
 	})}
 	results, err := whole(ctx, file, trace.DefaultRules(), time.Minute)
-	if err != nil || len(results) == 0 || results[0].Truncated() {
+	if err != nil || len(results) == 0 || results[0].Truncated {
 		t.Errorf("%v %v", results, err)
 	}
 }
