@@ -3,8 +3,6 @@
 package doctor
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -153,7 +151,7 @@ func Checks() []Check {
 	}
 }
 
-// Node is the subject of the checks. If NVML is nil, NVMLErr is the reason.
+// Node is the subject of the checks. NVML may only be used if NVMLErr is nil.
 type Node struct {
 	NVML    nvml.API
 	NVMLErr error
@@ -167,8 +165,8 @@ type Node struct {
 
 // devices returns the devices to check. The findings explain missing devices.
 func (n *Node) devices() ([]nvml.Device, []Finding) {
-	if n.NVML == nil {
-		return nil, []Finding{skip(cmp.Or(n.NVMLErr, errors.New("the management library was not opened")))}
+	if n.NVMLErr != nil {
+		return nil, []Finding{skip(n.NVMLErr)}
 	}
 
 	all, err := n.NVML.Devices()

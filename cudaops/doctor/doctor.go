@@ -83,24 +83,13 @@ func Examine(ctx context.Context, gpu bool) *Report {
 	_ = ops.OrderByPCI()
 
 	api, err := nvml.Open()
-	n := LocalNode(api, err, nil)
-	n.Folders = []string{"."}
-	r := Overview(n, LocalLibraries())
+	r := Overview(&Node{NVML: api, NVMLErr: err, Folders: []string{"."}}, LocalLibraries())
 	if gpu {
 		for i := range max(visible(), 1) { // without a device, opening one returns the error to report
 			r.Deep = append(r.Deep, one(ctx, i))
 		}
 	}
 	return r
-}
-
-// LocalNode returns this machine as the subject of checks.
-func LocalNode(api nvml.API, err error, devices []int) *Node {
-	n := &Node{NVMLErr: err, Devices: devices}
-	if err == nil {
-		n.NVML = api
-	}
-	return n
 }
 
 func processName(pid int) string {
@@ -161,10 +150,8 @@ func LocalLibraries() []Library {
 // Overview reads the devices and runs all checks without changing settings.
 func Overview(n *Node, libs []Library) *Report {
 	r := &Report{Libraries: libs}
-	if n.NVML == nil {
-		if n.NVMLErr != nil {
-			r.NVMLError = n.NVMLErr.Error()
-		}
+	if n.NVMLErr != nil {
+		r.NVMLError = n.NVMLErr.Error()
 	} else {
 		if v, err := n.NVML.DriverVersion(); err == nil {
 			r.Driver = v

@@ -49,7 +49,7 @@ func newBench(t *testing.T, init worker.Init) *bench {
 	}
 	b.host = &Host{init: init, clock: clock,
 		open: func(o OpenOptions) (*Device, error) {
-			dev, _, err := Find(drv, o.Index, o.UUID)
+			dev, err := Find(drv, o.Index, o.UUID)
 			if err != nil {
 				return nil, err
 			}

@@ -14,21 +14,21 @@ func OrderByPCI() error { return os.Setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID") }
 
 // Find returns the device with the UUID, or the device with the index in PCI order if uuid is
 // empty.
-func Find(api cuda.Driver, index int, uuid string) (cuda.Device, cuda.DeviceInfo, error) {
+func Find(api cuda.Driver, index int, uuid string) (cuda.Device, error) {
 	n, err := api.Count()
 	if err != nil {
-		return 0, cuda.DeviceInfo{}, err
+		return 0, err
 	}
 
 	var have []string
 	for i := range n {
 		info, err := api.Info(cuda.Device(i))
 		if err != nil {
-			return 0, info, err
+			return 0, err
 		}
 
 		if uuid != "" && strings.EqualFold(info.UUID, uuid) || uuid == "" && i == index {
-			return cuda.Device(i), info, nil
+			return cuda.Device(i), nil
 		}
 
 		have = append(have, fmt.Sprintf("%d: %s %s (%s)", i, info.Name, info.UUID, info.PCI))
@@ -40,11 +40,11 @@ func Find(api cuda.Driver, index int, uuid string) (cuda.Device, cuda.DeviceInfo
 	}
 
 	if len(have) == 0 {
-		return 0, cuda.DeviceInfo{}, fmt.Errorf("%s: the driver shows no GPU to this process (CUDA_VISIBLE_DEVICES=%q)",
-			want, os.Getenv("CUDA_VISIBLE_DEVICES"))
+		return 0, fmt.Errorf("%s: the driver shows no GPU to this process (CUDA_VISIBLE_DEVICES=%q)", want,
+			os.Getenv("CUDA_VISIBLE_DEVICES"))
 	}
 
-	return 0, cuda.DeviceInfo{}, fmt.Errorf("%s does not exist; the driver shows %s", want, strings.Join(have, ", "))
+	return 0, fmt.Errorf("%s does not exist; the driver shows %s", want, strings.Join(have, ", "))
 }
 
 // OpenOptions configure Open.
@@ -79,7 +79,7 @@ func Open(o OpenOptions) (*Device, error) {
 		lib.RTC = rtc
 	}
 
-	dev, _, err := Find(api, o.Index, o.UUID)
+	dev, err := Find(api, o.Index, o.UUID)
 	if err != nil {
 		return nil, err
 	}

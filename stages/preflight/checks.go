@@ -45,7 +45,7 @@ func Checks(pools *runtimes.Pools, open func() (nvml.API, error)) []Check {
 				devices = visible(api)
 			}
 
-			n := doctor.LocalNode(api, err, devices)
+			n := &doctor.Node{NVML: api, NVMLErr: err, Devices: devices}
 			found := c.Run(n, t.Limits)
 			if c.Name == "gpus" {
 				found = append(found, wrongDevice(n, t)...)
