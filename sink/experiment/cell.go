@@ -23,7 +23,7 @@ type Cell struct {
 	PP         *int     `csv:"pp" row:"pipeline_parallel_size"`
 	EP         *int     `csv:"ep" row:"expert_parallel_size"`
 	GPUs       *int     `csv:"gpus" row:"gpus"`
-	Steps      *float64 `csv:"steps_per_sec"` // set by Summary
+	Steps      *float64 `csv:"steps_per_sec"` // set by derived
 	TTFT       *float64 `csv:"ttft_ms" row:"ttft"`
 	TPOT       *float64 `csv:"tpot_ms" row:"tpot"`
 	Comm       *float64 `csv:"comm_overhead_pct" row:"comm_overhead"` // of a step
@@ -32,7 +32,7 @@ type Cell struct {
 	Iteration  *float64 `csv:"iteration_wall_clock_s" row:"iteration_wall_clock"`
 	Calls      *int     `csv:"coll_call_num" row:"coll_call_num"` // collectives
 	Exposed    *float64 `csv:"comm_exposed_pct" row:"comm_exposed_pct"`
-	Scaling    *float64 `csv:"scaling_efficiency_pct"` // set by Summary
+	Scaling    *float64 `csv:"scaling_efficiency_pct"` // set by derived
 	MFU        *float64 `csv:"mfu_pct"`                // use of the GPUs' peak
 	// Copies is the share of a traced span with copies, Coverage that of the SMs with a block of the running
 	// kernel, and Imbalance the ratio of busy times of ranks.
@@ -143,27 +143,30 @@ func Sort(cells []Cell) {
 	})
 }
 
-// Summary returns the sorted table as CSV. Unknown values are empty.
-func Summary(cells []Cell) ([]byte, error) {
+// derived returns the sorted cells with the figures that follow from others.
+func derived(cells []Cell) []Cell {
 	cells = slices.Clone(cells)
 	Sort(cells)
 	for i := range cells {
 		c := &cells[i]
 		c.Scaling = Efficiency(cells, c)
 		if c.Iteration != nil && *c.Iteration > 0 {
-			v := 1 / *c.Iteration
-			c.Steps = &v
+			c.Steps = new(1 / *c.Iteration)
 		}
 		c.Error = textutil.OneLine(c.Error)
 	}
+	return cells
+}
 
+// Summary returns the sorted table as CSV. Unknown values are empty.
+func Summary(cells []Cell) ([]byte, error) {
 	var b strings.Builder
 	w := csv.NewWriter(&b)
 	if err := w.Write(line(Cell{}, true)); err != nil {
 		return nil, err
 	}
 
-	for _, c := range cells {
+	for _, c := range derived(cells) {
 		if err := w.Write(line(c, false)); err != nil {
 			return nil, err
 		}

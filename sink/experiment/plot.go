@@ -40,41 +40,36 @@ var colours = []color.RGBA{
 // panel is one of the plots: a figure over the number of GPUs.
 type panel struct {
 	title, unit string
-	value       func(all []Cell, c *Cell) *float64
-	ideal       func(all []Cell, c *Cell) *float64 // drawn as a dashed line, nil for none
-	named       bool                               // with the names of lines and cells
+	value       func(c *Cell) *float64
+	ideal       func(c *Cell) *float64 // drawn as a dashed line, nil for none
+	named       bool                   // with the names of lines and cells
 }
 
 var panels = []panel{
-	{"Throughput", "generated tokens/s", func(_ []Cell, c *Cell) *float64 { return c.Throughput }, linear, true},
-	{"Time of an iteration", "seconds", func(_ []Cell, c *Cell) *float64 { return c.Iteration }, nil, false},
-	{"Scaling efficiency", "% of the baseline", Efficiency, func(all []Cell, c *Cell) *float64 {
-		if Efficiency(all, c) == nil {
+	{"Throughput", "generated tokens/s", func(c *Cell) *float64 { return c.Throughput }, linear, true},
+	{"Time of an iteration", "seconds", func(c *Cell) *float64 { return c.Iteration }, nil, false},
+	{"Scaling efficiency", "% of the baseline", func(c *Cell) *float64 { return c.Scaling }, func(c *Cell) *float64 {
+		if c.Scaling == nil {
 			return nil
 		}
-		whole := 100.0
-		return &whole
+		return new(100.0)
 	}, false},
-	{"Communication", "% of a step", func(_ []Cell, c *Cell) *float64 { return c.Comm }, nil, false},
+	{"Communication", "% of a step", func(c *Cell) *float64 { return c.Comm }, nil, false},
 }
 
 // linear is the throughput of a cell if it used its GPUs as well as its baseline does.
-func linear(all []Cell, c *Cell) *float64 {
-	e := Efficiency(all, c)
-	if e == nil || *e == 0 {
+func linear(c *Cell) *float64 {
+	if c.Scaling == nil || *c.Scaling == 0 {
 		return nil
 	}
-	v := *c.Throughput * 100 / *e
-	return &v
+	return new(*c.Throughput * 100 / *c.Scaling)
 }
 
 // Scaling draws throughput, iteration time, efficiency and communication over the number of GPUs, as SVG and
 // PNG. It draws a line per family of parallelism, model and load. Cells with the same number of GPUs stand
 // side by side. Cells without a figure have no point, and a panel without figures is titled "not measured".
 func Scaling(cells []Cell) (svg, png []byte, err error) {
-	cells = slices.Clone(cells)
-	Sort(cells)
-
+	cells = derived(cells)
 	plots := make([][]*plot.Plot, 2)
 	for i, p := range panels {
 		one, err := p.draw(cells)
@@ -223,7 +218,7 @@ func (p panel) draw(cells []Cell) (*plot.Plot, error) {
 		var xy plotter.XYs
 		var names []string
 		for _, c := range s.cells {
-			v := p.value(cells, c)
+			v := p.value(c)
 			if v == nil {
 				continue
 			}
@@ -237,7 +232,7 @@ func (p panel) draw(cells []Cell) (*plot.Plot, error) {
 			names, named[c.Experiment] = append(names, name), true
 
 			if p.ideal != nil {
-				if v := p.ideal(cells, c); v != nil {
+				if v := p.ideal(c); v != nil {
 					of := c.Model + " " + c.load()
 					if ideals[of] == nil {
 						ideals[of] = map[float64]float64{}
