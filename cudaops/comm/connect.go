@@ -178,10 +178,8 @@ func callWorker() (net.Conn, error) {
 		return nil, fmt.Errorf("the launcher has given this process no number: one of %s", strings.Join(rankVars[1:], ", "))
 	}
 	if hello.Local, ok = firstNumber(localVars); !ok {
-		return nil, fmt.Errorf(
-			"the launcher has not numbered the processes of a node: one of %s",
-			strings.Join(localVars[1:], ", "),
-		)
+		return nil, fmt.Errorf("the launcher has not numbered the processes of a node: one of %s",
+			strings.Join(localVars[1:], ", "))
 	}
 
 	// Do not pass the token to NCCL and child processes.

@@ -168,11 +168,9 @@ func (h *host) visitor(c worker.Case) (worker.Visitor, error) {
 
 	switch {
 	case c.Op == OpP2P && h.group.nodes > 1:
-		return nil, worker.Failed(
-			worker.ClassUnsupportedConfig,
+		return nil, worker.Failed(worker.ClassUnsupportedConfig,
 			"p2p copies between GPUs of one node, and the runtime has %d nodes: measure it with a runtime of one node",
-			h.group.nodes,
-		)
+			h.group.nodes)
 	case c.Op == OpP2P:
 		return once(func(ctx context.Context) (worker.Row, error) { return h.p2p(ctx, p) }), nil
 	case c.Op == OpNCCL || slices.Contains(Collectives, c.Op):
@@ -230,13 +228,8 @@ func (h *host) enough(gpus int) error {
 	case gpus <= g.ranks:
 		return nil
 	case g.nodes > 1:
-		return worker.Failed(
-			worker.ClassUnsupportedConfig,
-			"%d GPUs are needed, and the runtime has %d nodes with %d each",
-			gpus,
-			g.nodes,
-			g.perNode,
-		)
+		return worker.Failed(worker.ClassUnsupportedConfig,
+			"%d GPUs are needed, and the runtime has %d nodes with %d each", gpus, g.nodes, g.perNode)
 	default:
 		return worker.Failed(worker.ClassUnsupportedConfig, "%d GPUs are needed and this node has %d", gpus, g.ranks)
 	}

@@ -77,20 +77,12 @@ func (r *Comparison) choose(a, b arrow.Record, o Options) error {
 		return !optional && (!table.Has(a, k) || !table.Has(b, k)) || !table.Has(a, k) && !table.Has(b, k)
 	})
 	if slices.Contains(r.Key, r.Metric) {
-		return fmt.Errorf(
-			"the key has the column %s, which is what is compared: rows of one value are always alike",
-			r.Metric,
-		)
+		return fmt.Errorf("the key has the column %s, which is what is compared: rows of one value are always alike",
+			r.Metric)
 	}
 	if len(r.Key) == 0 {
-		return fmt.Errorf(
-			"%w: %s has %s; %s has %s",
-			ErrNoKey,
-			r.A.Name,
-			strings.Join(table.Names(a), ", "),
-			r.B.Name,
-			strings.Join(table.Names(b), ", "),
-		)
+		return fmt.Errorf("%w: %s has %s; %s has %s", ErrNoKey, r.A.Name, strings.Join(table.Names(a), ", "), r.B.Name,
+			strings.Join(table.Names(b), ", "))
 	}
 	r.Drift = drift(a.Schema(), b.Schema(), r.A.Name, r.B.Name)
 	return nil

@@ -48,10 +48,8 @@ func (l *linter) pair(a, b *loaded) {
 	metric := a.table.Metrics()[0]
 	// Kernels have other names in other frameworks: they are no part of what
 	// two backends have in common.
-	key := slices.DeleteFunc(
-		a.key(),
-		func(c string) bool { return c == "kernel_source" || c == "backend" || c == "implementation" },
-	)
+	key := slices.DeleteFunc(a.key(),
+		func(c string) bool { return c == "kernel_source" || c == "backend" || c == "implementation" })
 	if !table.Has(a.rec, metric) || !table.Has(b.rec, metric) ||
 		slices.ContainsFunc(key, func(c string) bool { return !table.Has(b.rec, c) }) {
 		return
@@ -61,10 +59,8 @@ func (l *linter) pair(a, b *loaded) {
 		return
 	}
 	l.mu.Lock()
-	l.medians = append(
-		l.medians,
-		median{table: a.Table, system: a.System, a: a.Backend, b: b.Backend, path: b.Path, p50: r.Ratio.P50},
-	)
+	l.medians = append(l.medians,
+		median{table: a.Table, system: a.System, a: a.Backend, b: b.Backend, path: b.Path, p50: r.Ratio.P50})
 	l.mu.Unlock()
 	l.outliers(a, b, r, metric)
 }
@@ -279,16 +275,9 @@ func (l *linter) offsets() {
 			if hi/lo > offsetSpread {
 				continue
 			}
-			l.found(
-				"systematic_offset",
-				off[0].path,
-				k[0],
-				"the median of %s / %s is off the same way on %d systems: %s",
-				k[2],
-				k[1],
-				len(off),
-				strings.Join(parts, ", "),
-			)
+			l.found("systematic_offset", off[0].path, k[0],
+				"the median of %s / %s is off the same way on %d systems: %s", k[2], k[1], len(off),
+				strings.Join(parts, ", "))
 		}
 	}
 }
@@ -330,18 +319,9 @@ func (l *linter) machines() {
 		mid := middle(all)
 		for _, o := range list {
 			if apart(o.ratio, mid) > machineFactor {
-				l.found(
-					"machine_op_deviation",
-					o.s.Path,
-					o.s.Table,
+				l.found("machine_op_deviation", o.s.Path, o.s.Table,
 					"%s takes %.3g times as long on %s as on %s with %s, the median of the ops is %.3g times",
-					o.s.Table,
-					o.ratio,
-					k.b,
-					k.a,
-					k.backend,
-					mid,
-				)
+					o.s.Table, o.ratio, k.b, k.a, k.backend, mid)
 			}
 		}
 	}

@@ -251,11 +251,8 @@ func (l *linter) report() *Report {
 		order[rule.Name] = i
 	}
 	slices.SortFunc(r.Findings, func(a, b Finding) int {
-		return cmp.Or(
-			cmp.Compare(order[a.Rule], order[b.Rule]),
-			cmp.Compare(a.Path, b.Path),
-			cmp.Compare(a.Message, b.Message),
-		)
+		return cmp.Or(cmp.Compare(order[a.Rule], order[b.Rule]), cmp.Compare(a.Path, b.Path),
+			cmp.Compare(a.Message, b.Message))
 	})
 	for _, f := range r.Findings {
 		r.Counts[f.Rule] += f.Count

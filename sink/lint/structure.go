@@ -119,15 +119,8 @@ func (l *linter) reuses() {
 				continue
 			}
 			if _, err := os.Stat(filepath.Join(l.root, donor)); err != nil {
-				l.found(
-					"R2",
-					s.Path,
-					e.Table,
-					"%s of %s is to stand in, and there is no %s",
-					e.Table,
-					e.FromVersion,
-					donor,
-				)
+				l.found("R2", s.Path, e.Table, "%s of %s is to stand in, and there is no %s", e.Table, e.FromVersion,
+					donor)
 			}
 		}
 	}

@@ -85,12 +85,8 @@ func cellsOf(pf *file.Reader) error {
 	}
 
 	if rows = max(rows, pf.NumRows()); rows > most {
-		return fmt.Errorf(
-			"it has %d rows or more of %d columns, and %d cells are the most of a perf file; split it",
-			rows,
-			columns,
-			maxCells,
-		)
+		return fmt.Errorf("it has %d rows or more of %d columns, and %d cells are the most of a perf file; split it",
+			rows, columns, maxCells)
 	}
 
 	return nil

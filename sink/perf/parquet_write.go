@@ -26,13 +26,9 @@ func WriteParquet(w io.Writer, rec arrow.Record) error {
 		return err
 	}
 
-	props := parquet.NewWriterProperties(
-		parquet.WithCompression(compress.Codecs.Zstd),
-		parquet.WithDictionaryDefault(true),
-		parquet.WithMaxRowGroupLength(max(rec.NumRows(), 1)),
-		parquet.WithVersion(parquet.V2_LATEST),
-		parquet.WithCreatedBy("aicplan"),
-	)
+	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd),
+		parquet.WithDictionaryDefault(true), parquet.WithMaxRowGroupLength(max(rec.NumRows(), 1)),
+		parquet.WithVersion(parquet.V2_LATEST), parquet.WithCreatedBy("aicplan"))
 	fw := file.NewParquetWriter(w, root, file.WithWriterProps(props), file.WithWriteMetadata(metadata.KeyValueMetadata{}))
 	if err := writeColumns(fw.AppendRowGroup(), rec); err != nil {
 		return err // closing the writer would panic

@@ -64,11 +64,8 @@ func Versions(dir string) ([]Version, error) {
 		}
 	}
 	return slices.SortedFunc(maps.Keys(seen), func(a, b Version) int {
-		return cmp.Or(
-			strings.Compare(a.System, b.System),
-			strings.Compare(a.Backend, b.Backend),
-			tree.CompareVersions(a.Version, b.Version),
-		)
+		return cmp.Or(strings.Compare(a.System, b.System), strings.Compare(a.Backend, b.Backend),
+			tree.CompareVersions(a.Version, b.Version))
 	}), nil
 }
 
@@ -100,13 +97,8 @@ func tablesOf(dir string, o Options) ([]source, error) {
 		out = append(out, s)
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf(
-			"%s has no table of %s %s %s in the layout families or systems",
-			dir,
-			o.System,
-			o.Backend,
-			o.Version,
-		)
+		return nil, fmt.Errorf("%s has no table of %s %s %s in the layout families or systems", dir, o.System,
+			o.Backend, o.Version)
 	}
 	return out, nil
 }
@@ -146,12 +138,8 @@ func (l libraries) unread(e tree.Entry, all []tree.Entry) string {
 	case !known:
 		return ""
 	case version != e.Version:
-		return fmt.Sprintf(
-			"the package reads %s %s, as %s.yaml states, and not this table",
-			e.Backend,
-			cmp.Or(version, "of no version"),
-			e.System,
-		)
+		return fmt.Sprintf("the package reads %s %s, as %s.yaml states, and not this table", e.Backend,
+			cmp.Or(version, "of no version"), e.System)
 	case e.Backend == "oneccl" && slices.ContainsFunc(all, func(x tree.Entry) bool {
 		return x.Table == "nccl_perf" && x.Version == l["nccl"]
 	}):

@@ -235,11 +235,8 @@ func ask(ctx context.Context, dir string, o Options, queries []query) (*said, er
 	}
 	// The folder is gone when somebody reads its name.
 	for i := range s.Answers {
-		s.Answers[i].Error = strings.ReplaceAll(
-			s.Answers[i].Error,
-			root+string(filepath.Separator),
-			filepath.Clean(dir)+string(filepath.Separator),
-		)
+		s.Answers[i].Error = strings.ReplaceAll(s.Answers[i].Error, root+string(filepath.Separator),
+			filepath.Clean(dir)+string(filepath.Separator))
 	}
 	if len(s.Answers) != len(queries) {
 		return nil, fmt.Errorf("%s gave %d answers to %d queries", s.Package, len(s.Answers), len(queries))

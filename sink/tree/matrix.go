@@ -93,11 +93,8 @@ func BuildMatrix(root string, models []MatrixModel) (*Matrix, error) {
 func releasesOf(scan *Scan) []*release {
 	entries := slices.Clone(scan.Entries)
 	slices.SortStableFunc(entries, func(a, b Entry) int {
-		return cmp.Or(
-			cmp.Compare(a.System, b.System),
-			cmp.Compare(a.Backend, b.Backend),
-			CompareVersions(b.Version, a.Version),
-		)
+		return cmp.Or(cmp.Compare(a.System, b.System), cmp.Compare(a.Backend, b.Backend),
+			CompareVersions(b.Version, a.Version))
 	})
 
 	var out []*release

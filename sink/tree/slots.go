@@ -54,12 +54,8 @@ func ParseSlots(data []byte) (*Slots, error) {
 		case p.Slot.Current == "":
 			return nil, fmt.Errorf("%s has no current version", p)
 		case prev != nil && CompareVersions(*prev, p.Slot.Current) >= 0:
-			return nil, fmt.Errorf(
-				"%s has the previous version %s, which is not older than the current one, %s",
-				p,
-				*prev,
-				p.Slot.Current,
-			)
+			return nil, fmt.Errorf("%s has the previous version %s, which is not older than the current one, %s", p,
+				*prev, p.Slot.Current)
 		}
 	}
 

@@ -54,12 +54,9 @@ func fill(tb testing.TB, python string) {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		cmd := exec.Command(
-			python,
-			"-c",
+		cmd := exec.Command(python, "-c",
 			"import sys; sys.path.append(sys.argv[1]); from aicplan_host import child, compiled, loop; compiled.keep()",
-			host,
-		)
+			host)
 		cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			tb.Fatalf("%v\n%s", err, out)

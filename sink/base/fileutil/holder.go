@@ -44,13 +44,8 @@ func Self(command, runID string, now time.Time) Holder {
 
 // String is "aicplan apply p.hcl" (pid 12 on node3, since 2026-11-22 03:04:05).
 func (h *Holder) String() string {
-	return fmt.Sprintf(
-		"%q (pid %d on %s, since %s)",
-		textutil.Clip(h.Command, 120),
-		h.PID,
-		h.Host,
-		h.Started.Local().Format("2006-01-02 15:04:05"),
-	)
+	return fmt.Sprintf("%q (pid %d on %s, since %s)", textutil.Clip(h.Command, 120), h.PID, h.Host,
+		h.Started.Local().Format("2006-01-02 15:04:05"))
 }
 
 // SameKernel reports whether the holder was recorded under the running kernel. A file lock

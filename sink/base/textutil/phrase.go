@@ -88,10 +88,8 @@ func Near(word string, candidates []string, most int) []string {
 		}
 		found = append(found, scored{c, d, wrong})
 	}
-	slices.SortStableFunc(
-		found,
-		func(a, b scored) int { return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.real, b.real)) },
-	)
+	slices.SortStableFunc(found,
+		func(a, b scored) int { return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.real, b.real)) })
 	var out []string
 	for _, s := range found[:min(most, len(found))] {
 		out = append(out, s.name)
