@@ -98,11 +98,7 @@ func (g *group) admit(m *member) error {
 	if other := g.members[m.rank]; other != nil {
 		return fmt.Errorf(
 			"two processes, on %s and %s, are rank %d: the launcher must give each a number of its own in one of %s",
-			other.node,
-			m.node,
-			m.rank,
-			strings.Join(rankVars[1:], ", "),
-		)
+			other.node, m.node, m.rank, strings.Join(rankVars[1:], ", "))
 	}
 	g.members[m.rank] = m
 	return nil

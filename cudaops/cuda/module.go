@@ -88,10 +88,7 @@ func packArgs(args []any) ([]uint64, error) {
 
 		default:
 			return nil, fmt.Errorf(
-				"argument %d is %T: a kernel takes Ptr, int32, uint32, int64, uint64, float32 or float64",
-				i,
-				a,
-			)
+				"argument %d is %T: a kernel takes Ptr, int32, uint32, int64, uint64, float32 or float64", i, a)
 		}
 	}
 

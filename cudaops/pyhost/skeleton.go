@@ -38,9 +38,7 @@ type OpSkeleton struct {
 func Skeleton(name string) (OpSkeleton, error) {
 	if !opName.MatchString(name) {
 		return OpSkeleton{}, fmt.Errorf(
-			"%q cannot name an op: use lower-case letters, digits and _, with a letter first",
-			name,
-		)
+			"%q cannot name an op: use lower-case letters, digits and _, with a letter first", name)
 	}
 	if slices.Contains(keywords, name) {
 		return OpSkeleton{}, fmt.Errorf("%q cannot name an op: it is a word of Python", name)

@@ -67,8 +67,7 @@ func (before seen) removeNew(ctx context.Context) (removed []string, err error) 
 	case before.err != nil && len(now) > 0:
 		return nil, fmt.Errorf(
 			"no container was removed, since those of before are not known (%w); docker ps -a lists what is there",
-			before.err,
-		)
+			before.err)
 	}
 
 	var wrong []error

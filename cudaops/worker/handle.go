@@ -283,10 +283,8 @@ func (r *run) expire(now time.Time) {
 			r.kill(s, "it did not end after its shutdown")
 		case slotKilling:
 			s.lastErr = fmt.Errorf(
-				"worker %s (process %d) cannot be killed: it is stuck in the kernel, often in a driver",
-				s.Name,
-				s.proc.Pid(),
-			)
+				"worker %s (process %d) cannot be killed: it is stuck in the kernel, often in a driver", s.Name,
+				s.proc.Pid())
 			if s.Spec.Inside != nil {
 				s.lastErr = fmt.Errorf("worker %s does not end although it was asked to; this is a mistake in aicplan",
 					s.Name)

@@ -268,11 +268,8 @@ func (r *Comparison) exceeded(l Limits) []string {
 // nothing returns the message that the two sides have no row in common.
 func (r *Comparison) nothing() string {
 	return fmt.Sprintf(
-		"no row of the %d in A has a counterpart among the %d in B by the key %s, so nothing was compared",
-		r.A.Rows,
-		r.B.Rows,
-		strings.Join(r.Key, ", "),
-	)
+		"no row of the %d in A has a counterpart among the %d in B by the key %s, so nothing was compared", r.A.Rows,
+		r.B.Rows, strings.Join(r.Key, ", "))
 }
 
 func (r *Comparison) unusableText() string {

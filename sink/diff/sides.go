@@ -101,11 +101,8 @@ func (r *Comparison) halfMissing(a, b arrow.Record, t *catalog.Table) error {
 		}
 
 		return fmt.Errorf(
-			"%s lacks the column %s, which distinguishes rows of %s; set the key to the columns to compare",
-			lacks,
-			k,
-			t.Name,
-		)
+			"%s lacks the column %s, which distinguishes rows of %s; set the key to the columns to compare", lacks, k,
+			t.Name)
 	}
 
 	return nil

@@ -26,8 +26,7 @@ func noParquet(data []byte) error {
 	case begins && (!ends || len(data) < 12): // 4 for each mark, 4 for the length of what is before the last
 		return fmt.Errorf(
 			"the file is cut off: it begins as Parquet and does not end as such, after %d bytes; copy it again",
-			len(data),
-		)
+			len(data))
 	case !begins:
 		return errors.New("this is no Parquet file; the name of a CSV file ends in .csv or .txt")
 	}
@@ -81,9 +80,7 @@ func readParquet(data []byte) (rec arrow.Record, err error) {
 	if err != nil &&
 		(strings.Contains(err.Error(), "unimplemented") || strings.Contains(err.Error(), "unsupported data encoding")) {
 		return nil, fmt.Errorf(
-			"reading Parquet: %w; write it with zstd, snappy or gzip and with plain or dictionary encoding",
-			err,
-		)
+			"reading Parquet: %w; write it with zstd, snappy or gzip and with plain or dictionary encoding", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading Parquet: %w", err)

@@ -34,11 +34,8 @@ func Merge(old, now arrow.Record, key []string) (arrow.Record, MergeReport, erro
 				where, other = other, where
 			}
 			return nil, rep, fmt.Errorf(
-				"%s has the key column %q and %s does not, so their rows cannot be matched; nothing was changed",
-				where,
-				k,
-				other,
-			)
+				"%s has the key column %q and %s does not, so their rows cannot be matched; nothing was changed", where,
+				k, other)
 		}
 	}
 

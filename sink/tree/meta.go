@@ -248,13 +248,8 @@ func (m *Meta) fits(path string, rt Runtime) error {
 			"covers", path)
 	case !strings.EqualFold(m.Runtime.Framework, rt.Framework) || m.Runtime.Version != rt.Version:
 		return fmt.Errorf(
-			"%s describes %s %s, and the data comes from %s %s; export it into a folder of its own version",
-			path,
-			m.Runtime.Framework,
-			m.Runtime.Version,
-			rt.Framework,
-			rt.Version,
-		)
+			"%s describes %s %s, and the data comes from %s %s; export it into a folder of its own version", path,
+			m.Runtime.Framework, m.Runtime.Version, rt.Framework, rt.Version)
 	case m.Runtime.ImageDigest != "" && rt.ImageDigest != "" && m.Runtime.ImageDigest != rt.ImageDigest:
 		return fmt.Errorf("%s describes the image %s, and the data comes from %s",
 			path, m.Runtime.ImageDigest, rt.ImageDigest)

@@ -29,10 +29,8 @@ func (r ReuseEntry) Check() error {
 		{"approved_by", r.ApprovedBy}} {
 		if strings.TrimSpace(f[1]) == "" {
 			return fmt.Errorf(
-				"the reuse of %q has no %s; every entry needs table, from_version, reason and approved_by",
-				r.Table,
-				f[0],
-			)
+				"the reuse of %q has no %s; every entry needs table, from_version, reason and approved_by", r.Table,
+				f[0])
 		}
 	}
 
