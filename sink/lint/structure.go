@@ -73,14 +73,8 @@ func (l *linter) sidecars() {
 // meta checks one sidecar by itself and against the files in its folder.
 func (l *linter) meta(path string, meta *tree.Meta) {
 	if meta.Provenance == "legacy" {
-		l.add(
-			Finding{
-				Rule:    "legacy_sidecar",
-				Path:    path,
-				Message: "the sidecar does not record how these tables were collected",
-				Count:   len(meta.Tables),
-			},
-		)
+		l.add(Finding{Rule: "legacy_sidecar", Path: path, Count: len(meta.Tables),
+			Message: "the sidecar does not record how these tables were collected"})
 	}
 	dir := filepath.Dir(path)
 	for _, name := range slices.Sorted(maps.Keys(meta.Tables)) {

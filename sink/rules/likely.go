@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"slices"
+
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/systems"
@@ -19,12 +21,8 @@ const (
 // Launch is the time in seconds that Likely adds for the launch of a kernel.
 const Launch = 5e-6
 
-// slower has the tables whose products reach a smaller share of the peak.
-var slower = map[string]float64{
-	"context_attention_perf":    likelyAttention,
-	"generation_attention_perf": likelyAttention,
-	"encoder_attention_perf":    likelyAttention,
-}
+// attention has the tables whose products reach likelyAttention.
+var attention = []string{"context_attention_perf", "generation_attention_perf", "encoder_attention_perf"}
 
 // likely has formulas that are good enough to estimate a time and too rough to judge a row by. They return
 // what an op, or an op of that table, moves and computes.
@@ -89,11 +87,11 @@ type Kernel struct {
 // them. Seconds is 0 if the row lacks a column. ok is false if no formula covers the op. perf is the name
 // of the table, "" for ops without one. framework chooses between fitted models of a module, "" takes any.
 func Likely(rec arrow.Record, perf, op, framework string, spec *systems.Spec) (kernels []Kernel, ok bool) {
-	formula, ok := formulaOf(perf, op)
 	if overLinks(perf, op) {
 		return likelyLinks(rec, spec)
 	}
-	if !ok {
+	formula := formulaOf(perf, op)
+	if formula == nil {
 		models := moduleModels(perf, framework)
 		if len(models) == 0 {
 			return nil, false
@@ -104,9 +102,9 @@ func Likely(rec arrow.Record, perf, op, framework string, spec *systems.Spec) (k
 	if memory <= 0 {
 		memory = likelyMemory
 	}
-	share := slower[perf]
-	if share == 0 {
-		share = likelyCompute
+	share := likelyCompute
+	if slices.Contains(attention, perf) {
+		share = likelyAttention
 	}
 	return each(rec, func(r *reader) Kernel {
 		w := formula(r)
@@ -122,23 +120,20 @@ func Likely(rec arrow.Record, perf, op, framework string, spec *systems.Spec) (k
 
 // Estimates reports whether Likely covers an op.
 func Estimates(perf, op string) bool {
-	_, ok := formulaOf(perf, op)
-	return ok || overLinks(perf, op) || len(moduleModels(perf, "")) > 0
+	return formulaOf(perf, op) != nil || overLinks(perf, op) || len(moduleModels(perf, "")) > 0
 }
 
-func formulaOf(perf, op string) (func(*reader) Work, bool) {
+// formulaOf returns the formula of a table or else of an op, or nil.
+func formulaOf(perf, op string) func(*reader) Work {
 	for _, f := range []func(*reader) Work{likely[perf], formulas[perf], likely[op]} {
 		if f != nil {
-			return f, true
+			return f
 		}
 	}
-	return nil, false
+	return nil
 }
 
-func overLinks(perf, op string) bool {
-	_, ok := formulaOf(perf, op)
-	return links[perf] || !ok && links[op]
-}
+func overLinks(perf, op string) bool { return links[perf] || formulaOf(perf, op) == nil && links[op] }
 
 // likelyLinks is Likely for collectives: every GPU sends about the message over its links.
 func likelyLinks(rec arrow.Record, spec *systems.Spec) ([]Kernel, bool) {

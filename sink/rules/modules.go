@@ -60,15 +60,11 @@ var modules = sync.OnceValue(func() []module {
 	return out
 })
 
-// sameModel maps tables without published rows to the table with the most similar
-// kernels.
-var sameModel = map[string]string{"dsv4_csa_topk_calib_perf": "glm5_topk_module_perf"}
-
 // moduleModels returns the models of a table by phase. It prefers those of the
 // framework and falls back to those of the other frameworks.
 func moduleModels(table, framework string) map[string]module {
-	if same := sameModel[table]; same != "" {
-		table = same
+	if table == "dsv4_csa_topk_calib_perf" {
+		table = "glm5_topk_module_perf" // the table with the most similar kernels, since no rows of the other are published
 	}
 
 	out := map[string]module{}
@@ -141,6 +137,5 @@ func likelyModules(rec arrow.Record, models map[string]module, spec *systems.Spe
 // Fitted reports whether the estimates of a table come from models that were fitted to published rows of
 // whole modules. Other kernels of the same module can be many times faster.
 func Fitted(table string) bool {
-	_, formula := formulaOf(table, "")
-	return !formula && len(moduleModels(table, "")) > 0
+	return formulaOf(table, "") == nil && len(moduleModels(table, "")) > 0
 }

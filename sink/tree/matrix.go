@@ -104,14 +104,8 @@ func releasesOf(scan *Scan) []*release {
 		}
 
 		if n := len(out); n == 0 || out[n-1].system != e.System || out[n-1].backend != e.Backend {
-			out = append(out, &release{
-				system:  e.System,
-				backend: e.Backend,
-				version: e.Version,
-				files:   map[string]Entry{},
-				loaded:  map[string]arrow.Record{},
-				root:    scan.Root,
-			})
+			out = append(out, &release{system: e.System, backend: e.Backend, version: e.Version, root: scan.Root,
+				files: map[string]Entry{}, loaded: map[string]arrow.Record{}})
 		}
 
 		r := out[len(out)-1]
