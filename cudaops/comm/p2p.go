@@ -25,8 +25,8 @@ type copier struct {
 	pairs [][2]*rank
 }
 
-// peers has the parameters of a case of p2p: device indices, bytes, and whether copies in the other direction run at the
-// same time.
+// peers has the parameters of a case of p2p: device indices, bytes, and whether copies in the other direction run at
+// the same time.
 type peers struct {
 	Src       int64  `param:"src" least:"0"`
 	Dst       int64  `param:"dst" least:"0"`

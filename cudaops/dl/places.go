@@ -53,8 +53,8 @@ func placesFrom(env func(string) string, glob func(string) ([]string, error),
 
 	site := lists("PYTHONPATH")
 	for _, r := range roots {
-		site = slices.Concat(site, expand(r, "lib", "python3*", "site-packages"), expand(r, "lib", "python3*", "dist-packages"),
-			expand(r, "local", "lib", "python3*", "dist-packages"))
+		site = slices.Concat(site, expand(r, "lib", "python3*", "site-packages"),
+			expand(r, "lib", "python3*", "dist-packages"), expand(r, "local", "lib", "python3*", "dist-packages"))
 	}
 
 	return Places{

@@ -243,9 +243,9 @@ func NextMeta(data []byte, path string, rt Runtime, u Update) ([]byte, error) {
 func (m *Meta) fits(path string, rt Runtime) error {
 	switch {
 	case m.Provenance == Legacy:
-		return fmt.Errorf("%s has provenance: legacy, so its tables have no evidence of how they were collected; new entries "+
-			"are not mixed into it. Export into a new version folder, or remove the sidecar together with the tables that it "+
-			"covers", path)
+		return fmt.Errorf("%s has provenance: legacy, so its tables have no evidence of how they were collected; new "+
+			"entries are not mixed into it. Export into a new version folder, or remove the sidecar together with the "+
+			"tables that it covers", path)
 	case !strings.EqualFold(m.Runtime.Framework, rt.Framework) || m.Runtime.Version != rt.Version:
 		return fmt.Errorf(
 			"%s describes %s %s, and the data comes from %s %s; export it into a folder of its own version", path,
@@ -278,8 +278,8 @@ func setTable(root *yaml.Node, table string, entry TableMeta) {
 	insert(tables, at, table, value)
 }
 
-var entryKeys = []string{"collector_ref", "collector_hash", "case_plan_hash", "collected_at", "rows", "status", "data_hash",
-	"collected_rows", "imported_rows", "unknown_rows", "collections"}
+var entryKeys = []string{"collector_ref", "collector_hash", "case_plan_hash", "collected_at", "rows", "status",
+	"data_hash", "collected_rows", "imported_rows", "unknown_rows", "collections"}
 
 func child(m *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(m.Content); i += 2 {
