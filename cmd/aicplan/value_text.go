@@ -2,9 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
-	"math"
-	"math/big"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -60,27 +57,10 @@ func valueWord(v cty.Value) (string, bool) {
 	if s, err := stage.SystemOf(v); err == nil {
 		return "system " + s.Name, true
 	}
-	if v.Type() == cty.Number {
-		return hugeNumber(v.AsBigFloat())
-	}
 	if v.Type().IsCapsuleType() {
 		return "(" + v.Type().FriendlyName() + ")", true
 	}
 
-	return "", false
-}
-
-// maxExponent limits the size of numbers that are written in full. The limit of float64 is 1024.
-const maxExponent = 1100
-
-func hugeNumber(f *big.Float) (string, bool) {
-	if f.IsInf() {
-		return "(infinite)", true
-	}
-	if e := f.MantExp(nil); e > maxExponent || e < -maxExponent {
-		// Formatting its digits would take minutes.
-		return fmt.Sprintf("(about 10 to the power of %.0f)", float64(e)*math.Log10(2)), true
-	}
 	return "", false
 }
 

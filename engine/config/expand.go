@@ -13,20 +13,6 @@ import (
 // expand returns the values of for_each for the instances of a block: nil for the only instance of a block without it.
 // A disabled block has none. A for_each item whose value is a disabled stage is skipped.
 func (s *scope) expand(d *blockDecl) ([]*eachValue, hcl.Diagnostics) {
-	if s.l.tooLarge != nil {
-		return nil, s.l.tooLarge
-	}
-	keys, diags := s.expandAll(d)
-	for range keys {
-		if s.l.tooLarge = s.l.src.budget.instance(d); s.l.tooLarge != nil {
-			return nil, s.l.tooLarge
-		}
-	}
-
-	return keys, diags
-}
-
-func (s *scope) expandAll(d *blockDecl) ([]*eachValue, hcl.Diagnostics) {
 	if d.enabled != nil {
 		on, diags := s.enabled(d)
 		if diags.HasErrors() || !on {

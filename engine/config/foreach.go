@@ -154,9 +154,6 @@ func (s *scope) literal(expr hcl.Expression, keysOnly bool, depth int) (*scope, 
 	case *hclsyntax.ParenthesesExpr:
 		return s.literal(e.Expression, keysOnly, depth+1)
 
-	case *counted:
-		return s.literal(e.Expression, keysOnly, depth+1)
-
 	case *hclsyntax.ForExpr:
 		if key, ok := e.KeyExpr.(*hclsyntax.ScopeTraversalExpr); ok && keysOnly && len(key.Traversal) == 1 &&
 			key.Traversal.RootName() == e.KeyVar {

@@ -53,10 +53,10 @@ func Functions() map[string]function.Function {
 		"values":       stdlib.ValuesFunc,
 		// strings
 		"format":     stdlib.FormatFunc,
-		"join":       joinFunc,
+		"join":       stdlib.JoinFunc,
 		"lower":      stdlib.LowerFunc,
 		"regex":      stdlib.RegexFunc,
-		"replace":    replaceFunc,
+		"replace":    stdlib.ReplaceFunc,
 		"split":      stdlib.SplitFunc,
 		"startswith": startsWithFunc,
 		"substr":     stdlib.SubstrFunc,

@@ -102,30 +102,3 @@ variable "o" {
 		placed(t, text, diags)
 	})
 }
-
-// TestNumbersOutOfBounds uses numbers with so many digits that formatting them would exhaust time
-// and memory.
-func TestNumbersOutOfBounds(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "plan.hcl")
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-
-	cfg, diags := config.Load(config.Options{Path: path})
-	if diags.HasErrors() {
-		t.Fatal(diags)
-	}
-
-	for _, text := range []string{`"a${1e99999999}"`, "toset([1e-99999999])", `format("%d", 1e999999999)`} {
-		if _, diags := cfg.Eval(text); !diags.HasErrors() || diags[0].Summary != "Number out of bounds" {
-			t.Errorf("%s: %v, want an error about bounds", text, diags)
-		}
-	}
-
-	for _, text := range []string{"1e400", "-1e-400"} {
-		if _, diags := cfg.Eval(text); diags.HasErrors() {
-			t.Errorf("%s: %v", text, diags)
-		}
-	}
-}

@@ -51,10 +51,9 @@ type loader struct {
 	results   map[string]map[string]cty.Value
 	finished  int // number of changes of results; cached values that depend on stages become stale
 	busy      []frame
-	marks     bool            // at least one value is sensitive
-	secrets   []string        // words and numbers in sensitive values, except defaults, which the plan's text contains
-	failures  int             // values that could not be evaluated; other values may be unknown because of them
-	tooLarge  hcl.Diagnostics // the error that the plan has too many instances
+	marks     bool     // at least one value is sensitive
+	secrets   []string // words and numbers in sensitive values, except defaults, which the plan's text contains
+	failures  int      // values that could not be evaluated; other values may be unknown because of them
 	// unreadable is true if a file has syntax errors.
 	unreadable bool
 	declared   []catalog.Declaration // tables of the plan and its modules
@@ -113,10 +112,6 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 
 	c.root = newScope(l, decl, nil, nil, nil, "", abs)
 	diags = append(diags, c.root.evaluateAll()...)
-	if l.tooLarge != nil {
-		return c, l.tooLarge // all other errors are consequences
-	}
-
 	c.Instances = c.root.allInstances()
 
 	for _, in := range c.Instances {

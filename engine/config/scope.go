@@ -184,9 +184,6 @@ func (s *scope) once(label string, rng hcl.Range,
 	}
 
 	v, diags := get()
-	if !diags.HasErrors() {
-		diags = append(diags, s.l.src.budget.value(s.qualify(label), v, rng)...)
-	}
 	s.leave()
 	if diags.HasErrors() {
 		s.memo[label] = memoized{value: cty.DynamicVal, failed: true}

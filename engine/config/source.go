@@ -32,13 +32,10 @@ const TestSuffix = ".aictest.hcl"
 type sources struct {
 	parser *hclparse.Parser
 	flags  map[string]*hcl.File // texts that are not files, by display name
-	budget *budget
 }
 
 func newSources() *sources {
-	s := &sources{parser: hclparse.NewParser(), flags: map[string]*hcl.File{}, budget: &budget{}}
-	s.budget.begin()
-	return s
+	return &sources{parser: hclparse.NewParser(), flags: map[string]*hcl.File{}}
 }
 
 // display returns the file name for diagnostics: relative to the current folder, unless that needs
@@ -117,28 +114,11 @@ func (s *sources) file(path string) (*hcl.File, hcl.Diagnostics) {
 	if err != nil {
 		return nil, errorAt(startOf(name), "Cannot read the file", "%s.", reason(err))
 	}
-	if len(src) > maxFile {
-		return nil, errorAt(
-			startOf(name),
-			"File too large",
-			"The file has %d MB; files of a plan have at most %d MB. Long lists of values come from functions such as powers "+
-				"and range, and equal blocks from for_each.",
-			len(src)>>20,
-			maxFile>>20,
-		)
-	}
 	if diags := notText(src, name); diags.HasErrors() {
 		return nil, diags
 	}
 
-	if diags := TooDeep(src, name); diags.HasErrors() {
-		return nil, diags
-	}
-
 	f, diags := s.parser.ParseHCL(src, name)
-	if f != nil {
-		s.budget.guard(syntaxBody(f))
-	}
 	return f, firstError(diags)
 }
 

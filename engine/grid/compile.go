@@ -136,9 +136,6 @@ func (r *rewriter) children(n hclsyntax.Expression) hclsyntax.Expression {
 
 	case *hclsyntax.LiteralValueExpr:
 		return n
-
-	case interface{ Unwrap() hclsyntax.Expression }: // counts loop steps while a plan is read
-		return r.rewrite(n.Unwrap())
 	}
 	// Objects, splats and the rarer templates look up their names in the context.
 	r.prog.named, r.prog.logical = true, true
