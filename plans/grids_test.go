@@ -1,7 +1,6 @@
 package plans_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,7 +75,7 @@ func TestWhyNamesTheFilter(t *testing.T) {
 				values[name] = cty.BoolVal(v)
 			}
 		}
-		verdict, diags := grid.Why(context.Background(), g.Spec, values)
+		verdict, diags := grid.Why(g.Spec, values)
 		if verdict == nil {
 			t.Errorf("%s %s: %s", tc.backend, tc.op, text(diags))
 			continue
@@ -105,7 +104,7 @@ func TestCasesFollowTheMemoryOfTheDevice(t *testing.T) {
 		{"sglang", "b200_sxm", "dsv4_csa_context_module", 176, 105928},
 	} {
 		g := gridsOf(t, load(t, planOf(tc.backend), "system="+tc.system, fmt.Sprintf("ops=[%q]", tc.op)))[tc.op]
-		c, diags := g.Cases(context.Background())
+		c, diags := g.Cases()
 		if c == nil {
 			t.Fatal(text(diags))
 		}
@@ -176,7 +175,7 @@ func TestGridsFitTheirTables(t *testing.T) {
 					}
 				}
 			}
-			checkWords(t, id, g.Spec, func() *grid.Cases { c, _ := g.Cases(context.Background()); return c })
+			checkWords(t, id, g.Spec, func() *grid.Cases { c, _ := g.Cases(); return c })
 		}
 	}
 }

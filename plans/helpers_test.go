@@ -1,7 +1,6 @@
 package plans_test
 
 import (
-	"context"
 	"math"
 	"math/big"
 	"path/filepath"
@@ -136,7 +135,7 @@ func casesOf(tb testing.TB, plan string, vars ...string) map[string]*grid.Cases 
 		slots <- struct{}{}
 		go func() {
 			defer func() { <-slots; wg.Done() }()
-			c, diags := g.Cases(context.Background())
+			c, diags := g.Cases()
 			if c == nil {
 				tb.Errorf("%s: %s", op, text(diags))
 				return

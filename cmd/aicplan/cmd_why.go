@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -60,7 +59,7 @@ func (c *whyCmd) Run(a *app) error {
 		return err
 	}
 
-	v, diags := grid.Why(context.Background(), st.(*grids.Stage).Spec, given)
+	v, diags := grid.Why(st.(*grids.Stage).Spec, given)
 	if err := a.report(cfg, diags); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package grid
 
 import (
-	"context"
 	"runtime"
 	"testing"
 	"time"
@@ -39,21 +38,22 @@ filter "memory" {
 }
 `
 
-func benchExpand(b *testing.B, src string, o Options) {
+func benchExpand(b *testing.B, src string, o options) {
 	spec := mustDecode(b, src)
 	b.ReportAllocs()
 	for b.Loop() {
-		c, diags := Expand(context.Background(), spec, o)
+		var evals int64
+		c, diags := expand(spec, counting(o, &evals))
 		if diags.HasErrors() {
 			b.Fatal(diags)
 		}
-		b.ReportMetric(float64(c.evaluations), "evals")
+		b.ReportMetric(float64(evals), "evals")
 		b.ReportMetric(float64(c.Len()), "cases")
 	}
 }
 
 func BenchmarkMillion(b *testing.B) {
-	b.Run("memoised", func(b *testing.B) { benchExpand(b, millionGrid, Options{}) })
+	b.Run("memoised", func(b *testing.B) { benchExpand(b, millionGrid, memoised) })
 	b.Run("memoised-hcl-only", func(b *testing.B) { benchExpand(b, millionGrid, hclOnly) })
 	b.Run("unknown-pruned", func(b *testing.B) { benchExpand(b, millionGrid, unknownPruned) })
 	b.Run("flat", func(b *testing.B) { benchExpand(b, millionGrid, flat) })
@@ -63,12 +63,12 @@ func BenchmarkMillion(b *testing.B) {
 // strategy (the goal is 30 or more) and the bytes that the memoised one allocates (below 150 MB).
 func BenchmarkMillionRatio(b *testing.B) {
 	spec := mustDecode(b, millionGrid)
-	timed := func(o Options) (time.Duration, uint64) {
+	timed := func(o options) (time.Duration, uint64) {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		start := time.Now()
-		if _, diags := Expand(context.Background(), spec, o); diags.HasErrors() {
+		if _, diags := expand(spec, o); diags.HasErrors() {
 			b.Fatal(diags)
 		}
 
@@ -78,7 +78,7 @@ func BenchmarkMillionRatio(b *testing.B) {
 	}
 
 	for b.Loop() {
-		memo, bytes := timed(Options{})
+		memo, bytes := timed(memoised)
 		flat, _ := timed(flat)
 		b.ReportMetric(float64(flat)/float64(memo), "times-flat")
 		b.ReportMetric(float64(bytes)/1e6, "memo-MB")
@@ -86,7 +86,7 @@ func BenchmarkMillionRatio(b *testing.B) {
 }
 
 func BenchmarkLarge(b *testing.B) {
-	b.Run("expand", func(b *testing.B) { benchExpand(b, largeGrid, Options{}) })
+	b.Run("expand", func(b *testing.B) { benchExpand(b, largeGrid, memoised) })
 	c := mustExpand(b, mustDecode(b, largeGrid))
 	b.Run("ids", func(b *testing.B) {
 		b.ReportAllocs()

@@ -15,12 +15,11 @@ import (
 // distinct values and one small index per case. Cases are immutable and safe for concurrent use.
 type Cases struct {
 	rows
-	Spec        *Spec
-	sets        []int32 // index of the case_set that a case comes from
-	duplicates  int
-	evaluations int64     // HCL evaluations that the expansion took
-	Waterfall   Waterfall // what each filter dropped
-	sweep       *sweepPoints
+	Spec       *Spec
+	sets       []int32 // index of the case_set that a case comes from
+	duplicates int
+	Waterfall  Waterfall // what each filter dropped
+	sweep      *sweepPoints
 
 	idOnce  sync.Once
 	ids     string // IDs of all cases, IDLength bytes each

@@ -18,7 +18,6 @@ func (w *walker) compute(v *variable) {
 	dp := w.set.derives[v]
 	w.derive(dp.prog.vars)
 	if q := dp.prog.quick(); q.kind == fastInt || q.kind == fastBool {
-		w.quick++
 		v.cur = w.p.sp.internFast(v, q)
 		return
 	}
@@ -47,7 +46,6 @@ func (w *walker) quickly(p *prog, slow func() answer) answer {
 		return slow()
 	}
 
-	w.quick++
 	switch {
 	case v.kind == fastUnknown:
 		return isOpen

@@ -1,45 +1,39 @@
 package grid
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Options configure an expansion.
-type Options struct {
-	Limits Limits // the zero value means DefaultLimits
-
-	walk func(*walker) // replaced by tests
-}
-
 // Expand computes the cases of a grid. Cases are nil if and only if the diagnostics contain errors.
 // Every diagnostic has a Subject.
-func Expand(ctx context.Context, spec *Spec, opts Options) (cases *Cases, diags hcl.Diagnostics) {
-	defer recoverTo(&diags, spec.Range, func() { cases = nil })
-	if opts.Limits == (Limits{}) {
-		opts.Limits = DefaultLimits()
-	}
-	if opts.walk == nil {
-		opts.walk = (*walker).run
-	}
+func Expand(spec *Spec) (*Cases, hcl.Diagnostics) {
+	return expand(spec, options{defaultLimits, (*walker).run})
+}
 
-	w := newWalker(ctx, newProgram(spec, nil), opts.Limits)
+// options configure an expansion. Tests use others than Expand.
+type options struct {
+	limits limits
+	walk   func(*walker)
+}
+
+func expand(spec *Spec, opts options) (cases *Cases, diags hcl.Diagnostics) {
+	defer recoverTo(&diags, spec.Range, func() { cases = nil })
+	w := newWalker(newProgram(spec, nil), opts.limits)
 	opts.walk(w)
 	if w.diags.HasErrors() {
 		return nil, spec.located(w.diags)
 	}
 
 	c := newCases(spec)
-	c.evaluations = w.evals
 	if diags := c.fill(w); diags.HasErrors() {
 		return nil, spec.located(diags)
 	}
 
 	if spec.Sweep != nil {
-		if diags := c.expandSweep(ctx, w, opts); diags.HasErrors() {
+		if diags := c.expandSweep(w, opts); diags.HasErrors() {
 			return nil, spec.located(diags)
 		}
 	}

@@ -22,14 +22,12 @@ const (
 	fastInt
 	fastBool
 	fastString // i is an id in the space's string table
-	fastList
 )
 
 // fastVal is a value of the fast path.
 type fastVal struct {
 	kind fastKind
 	i    int64
-	list *[]fastVal
 }
 
 var (
@@ -79,13 +77,6 @@ func (sp *space) fastOf(v cty.Value) fastVal {
 		}
 
 		return fastVal{kind: fastString, i: id}
-
-	case v.Type().IsListType() || v.Type().IsTupleType():
-		list := []fastVal{}
-		for _, e := range v.Elements() {
-			list = append(list, sp.fastOf(e))
-		}
-		return fastVal{kind: fastList, list: &list}
 	}
 	return unsure
 }
@@ -100,11 +91,6 @@ func (sp *space) fast(n hclsyntax.Expression) fastNode {
 
 	case *varNode:
 		return fastVariable(n.v)
-
-	case *hclsyntax.UnaryOpExpr:
-		if x := sp.fast(n.Val); x != nil && n.Op == hclsyntax.OpLogicalNot {
-			return fastNot(x)
-		}
 
 	case *hclsyntax.BinaryOpExpr:
 		args := sp.fastAll(n.LHS, n.RHS)
@@ -146,18 +132,6 @@ func fastVariable(v *variable) fastNode {
 			return v.fast[v.cur]
 		case v.cur == idUnbound && primitive:
 			return unknown
-		}
-		return unsure
-	}
-}
-
-func fastNot(x fastNode) fastNode {
-	return func() fastVal {
-		switch v := x(); v.kind {
-		case fastBool:
-			return boolVal(v.i == 0)
-		case fastUnknown:
-			return v
 		}
 		return unsure
 	}
@@ -246,7 +220,7 @@ func fastEqual(a, b fastNode, equal bool) fastNode {
 	return func() fastVal {
 		x, y := a(), b()
 		switch {
-		case x.kind == fastUnsure || y.kind == fastUnsure || x.kind == fastList || y.kind == fastList:
+		case x.kind == fastUnsure || y.kind == fastUnsure:
 			return unsure
 		case x.kind == fastUnknown || y.kind == fastUnknown:
 			if x.kind == fastNull || y.kind == fastNull || x.kind == y.kind {
@@ -285,7 +259,7 @@ func fastChoice(args []fastNode) fastNode {
 	}
 	return func() fastVal {
 		cond, x, y := args[0](), args[1](), args[2]()
-		if cond.kind != fastBool || x.kind < fastNull || y.kind < fastNull || x.kind == fastList || y.kind == fastList {
+		if cond.kind != fastBool || x.kind < fastNull || y.kind < fastNull {
 			return unsure
 		}
 		if x.kind != y.kind && x.kind != fastNull && y.kind != fastNull {
@@ -318,8 +292,6 @@ func (sp *space) fastCall(n *hclsyntax.FunctionCallExpr) fastNode {
 	args := sp.fastAll(n.Args...)
 	switch {
 	case len(args) == 0:
-	case n.Name == "contains" && len(args) == 2:
-		return fastContains(args[0], args[1])
 	case n.Name == "ceil_div" && len(args) == 2:
 		return quotient(args, roundUp)
 	case n.Name == "min" || n.Name == "max":
@@ -347,25 +319,6 @@ func fastExtreme(args []fastNode, largest bool) fastNode {
 		}
 
 		return best
-	}
-}
-
-func fastContains(list, elem fastNode) fastNode {
-	return func() fastVal {
-		l, e := list(), elem()
-		if l.kind != fastList || len(*l.list) == 0 || (e.kind != fastInt && e.kind != fastString && e.kind != fastBool) {
-			return unsure
-		}
-
-		found := false
-		for _, x := range *l.list {
-			if x.kind != e.kind {
-				return unsure
-			}
-			found = found || x.i == e.i
-		}
-
-		return boolVal(found)
 	}
 }
 

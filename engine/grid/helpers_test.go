@@ -1,7 +1,6 @@
 package grid
 
 import (
-	"context"
 	"fmt"
 	"reflect"
 
@@ -126,7 +125,7 @@ func mustDecode(t rapid.TB, src string) *Spec {
 
 func mustExpand(t rapid.TB, spec *Spec) *Cases {
 	t.Helper()
-	c, diags := Expand(context.Background(), spec, Options{})
+	c, diags := Expand(spec)
 	if diags.HasErrors() {
 		t.Fatalf("expand: %v", diags)
 	}

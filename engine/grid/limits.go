@@ -7,63 +7,37 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Limits bound an expansion. The number of declared combinations is not limited: a filter of an
-// outer loop may drop whole products at once, so a large declaration may be cheap. The limits apply
-// to the kept combinations and to the work.
-type Limits struct {
-	// Cases is the maximum number of kept combinations, counted before duplicates are removed.
-	Cases int
-	// Evaluations is the maximum number of HCL evaluations. One takes 1 to 5 microseconds.
-	Evaluations int64
-	// Visits is the maximum number of loop steps. One takes about 30 nanoseconds.
-	Visits int64
-	// Points is the maximum number of sweep points of all cases together.
-	Points int64
+// limits bound an expansion. The number of declared combinations is not limited: a filter of an
+// outer loop may drop whole products at once, so a large declaration may be cheap.
+type limits struct {
+	cases  int   // maximum number of kept combinations, counted before duplicates are removed
+	visits int64 // maximum number of loop steps, which take about 30 nanoseconds
 }
 
-// quickShare is the number of fast path evaluations that count as one HCL evaluation.
-const quickShare = 128
-
-// DefaultLimits returns limits for grids of up to four million cases. Such a grid takes some
-// seconds and about 300 MB.
-func DefaultLimits() Limits {
-	return Limits{Cases: 4_000_000, Evaluations: 4_000_000, Visits: 100_000_000, Points: 200_000_000}
-}
+// defaultLimits allow grids of up to four million cases. Such a grid takes some seconds and about 300 MB.
+var defaultLimits = limits{cases: 4_000_000, visits: 100_000_000}
 
 // fits reports whether n more combinations may be kept. If not, it adds a diagnostic and stops the
 // walk.
 func (w *walker) fits(n int64) bool {
-	if n <= int64(w.limits.Cases)-int64(w.kept) {
+	if n <= int64(w.limits.cases)-int64(w.kept) {
 		return true
 	}
-	w.tooLarge(fmt.Sprintf("it keeps more than %d", w.limits.Cases))
+	w.tooLarge(fmt.Sprintf("it keeps more than %d", w.limits.cases))
 	return false
 }
 
-// mayGoOn checks the work limits and whether the context is cancelled. If the walk must stop, it
-// adds a diagnostic and returns false.
-func (w *walker) mayGoOn() bool {
-	if err := w.ctx.Err(); err != nil {
-		w.stop = err
-		w.diags = append(w.diags, errorAt(w.p.spec.Range, "Expansion interrupted",
-			fmt.Sprintf("The grid was not expanded: %v.", err)))
-		return false
-	}
-	evals := w.evals + w.quick/quickShare
-	switch {
-	case evals > w.limits.Evaluations:
-		w.tooLarge(fmt.Sprintf("its filters and derived values need more than %d evaluations", w.limits.Evaluations))
-	case w.visits > w.limits.Visits:
-		w.tooLarge(fmt.Sprintf("its loops take more than %d steps", w.limits.Visits))
-	default:
+// visit counts a loop step. If there are too many, it adds a diagnostic, stops the walk and returns false.
+func (w *walker) visit() bool {
+	if w.visits++; w.visits <= w.limits.visits {
 		return true
 	}
-
+	w.tooLarge(fmt.Sprintf("its loops take more than %d steps", w.limits.visits))
 	return false
 }
 
 func (w *walker) tooLarge(why string) {
-	w.stop = errStopped
+	w.stopped = true
 	sizes := w.set.sizes()
 	if w.set.set.Name != "" {
 		sizes = fmt.Sprintf("in %s: %s", w.set.set.label(), sizes)

@@ -1,7 +1,6 @@
 package grid
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -263,9 +262,9 @@ func strategiesAgree(t rapid.TB, src string) string {
 	}
 
 	want := map[bool]string{}
-	for i, o := range []Options{flat, unknownPruned, hclOnly, {}} {
+	for i, o := range []options{flat, unknownPruned, hclOnly, memoised} {
 		pruned := i == 1
-		c, diags := Expand(context.Background(), spec, o)
+		c, diags := expand(spec, o)
 		got := "an error"
 		if !diags.HasErrors() {
 			got = dump(c, !pruned)

@@ -8,19 +8,33 @@ import (
 // The walks in this file evaluate the expressions as written in the plan, without memos. The tests
 // compare the memoised walk with them.
 
+// memoised is the walk of Expand.
+var memoised = options{defaultLimits, (*walker).run}
+
 // flat evaluates every filter for every combination.
-var flat = Options{walk: (*walker).runFlat}
+var flat = options{defaultLimits, (*walker).runFlat}
 
 // unknownPruned binds one loop after another with the others unknown, and stops if a filter is
 // known to be false. It may detect this earlier than the other strategies (a null never equals a
 // name that is never null) and then charges combinations to another filter of its waterfall.
-var unknownPruned = Options{walk: (*walker).runUnknown}
+var unknownPruned = options{defaultLimits, (*walker).runUnknown}
 
 // hclOnly is the memoised walk without the fast evaluator.
-var hclOnly = Options{walk: func(w *walker) {
+var hclOnly = options{defaultLimits, func(w *walker) {
 	w.p.hclOnly()
 	w.run()
 }}
+
+// counting returns options that add the number of HCL evaluations to evals.
+func counting(o options, evals *int64) options {
+	walk := o.walk
+	o.walk = func(w *walker) {
+		before := w.evals
+		walk(w)
+		*evals += w.evals - before
+	}
+	return o
+}
 
 // plain evaluates the expression as written.
 func (p *prog) plain() (cty.Value, hcl.Diagnostics) {
@@ -52,7 +66,7 @@ func (w *walker) runFlat() {
 		w.set, w.setNo = sp, int32(i)
 		w.begin(sp)
 		w.flat(0)
-		if w.stop != nil {
+		if w.stopped {
 			return
 		}
 	}
@@ -60,12 +74,12 @@ func (w *walker) runFlat() {
 
 func (w *walker) flat(l int) {
 	lv := &w.set.levels[l]
-	for i := 0; i < lv.size && w.stop == nil; i++ {
+	for i := 0; i < lv.size && !w.stopped; i++ {
 		for f, v := range lv.vars {
 			v.cur = lv.ids[f][i]
 		}
 		w.plainDerive(lv)
-		if w.visits++; w.visits&0xfff == 0 && !w.mayGoOn() {
+		if !w.visit() {
 			return
 		}
 
@@ -195,7 +209,7 @@ func (w *walker) runUnknown() {
 		w.set, w.setNo = sp, int32(i)
 		w.begin(sp)
 		w.prune(0, w.filters())
-		if w.stop != nil {
+		if w.stopped {
 			return
 		}
 	}
@@ -205,12 +219,12 @@ func (w *walker) runUnknown() {
 func (w *walker) prune(l int, open []*filterProg) {
 	lv := &w.set.levels[l]
 	last := l == len(w.set.levels)-1
-	for i := 0; i < lv.size && w.stop == nil; i++ {
+	for i := 0; i < lv.size && !w.stopped; i++ {
 		for f, v := range lv.vars {
 			v.cur = lv.ids[f][i]
 		}
 		w.plainDerive(lv)
-		if w.visits++; w.visits&0xfff == 0 && !w.mayGoOn() {
+		if !w.visit() {
 			return
 		}
 

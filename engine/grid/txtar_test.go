@@ -2,7 +2,6 @@ package grid
 
 import (
 	"bytes"
-	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -47,8 +46,7 @@ func runArchive(t *testing.T, file string) {
 
 	if spec != nil {
 		var more hcl.Diagnostics
-		cases, more = Expand(context.Background(), spec,
-			Options{Limits: Limits{Cases: 100_000, Evaluations: 100_000, Visits: 10_000_000, Points: 100_000}})
+		cases, more = expand(spec, options{limits{cases: 100_000, visits: 10_000_000}, (*walker).run})
 		diags = append(diags, more...)
 	}
 
@@ -71,7 +69,7 @@ func runArchive(t *testing.T, file string) {
 	if lines := archived(ar, "why"); lines != nil {
 		var b strings.Builder
 		for _, line := range strings.Split(strings.TrimSpace(string(lines)), "\n") {
-			v, diags := Why(context.Background(), spec, assignments(line))
+			v, diags := Why(spec, assignments(line))
 			if diags.HasErrors() {
 				t.Fatal(diags)
 			}

@@ -1,8 +1,6 @@
 package grid
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -12,9 +10,8 @@ import (
 
 // walker iterates over the combinations of a program.
 type walker struct {
-	ctx       context.Context
 	p         *program
-	limits    Limits
+	limits    limits
 	set       *setProg
 	cols      [][]int32 // values of the kept combinations, by stored variable
 	sets      []int32   // set of each kept combination
@@ -24,16 +21,13 @@ type walker struct {
 	firstCase int     // index of the first case that why found
 	each      func()  // called for each combination that no step drops
 	diags     hcl.Diagnostics
-	// evals counts HCL evaluations, quick fast path evaluations, visits loop steps.
-	evals, quick, visits int64
-	stop                 error
+	evals     int64 // number of HCL evaluations
+	visits    int64 // number of loop steps
+	stopped   bool  // by a limit; diags has the error
 }
 
-// errStopped ends a walk after a diagnostic was added.
-var errStopped = fmt.Errorf("stopped")
-
-func newWalker(ctx context.Context, p *program, limits Limits) *walker {
-	w := &walker{ctx: ctx, p: p, limits: limits, cols: make([][]int32, len(p.stored))}
+func newWalker(p *program, limits limits) *walker {
+	w := &walker{p: p, limits: limits, cols: make([][]int32, len(p.stored))}
 	w.each = func() {
 		if !w.unsettled() {
 			w.keep()
@@ -48,7 +42,7 @@ func (w *walker) run() {
 		w.set, w.setNo = sp, int32(i)
 		w.begin(sp)
 		w.enter(0)
-		if w.stop != nil {
+		if w.stopped {
 			return
 		}
 	}
@@ -76,7 +70,7 @@ func (w *walker) enter(l int) {
 			v.cur = idLazy
 		}
 
-		if w.visits++; w.visits&0xfff == 0 && !w.mayGoOn() {
+		if !w.visit() {
 			return
 		}
 		if !w.ask(l, lv) {
@@ -93,7 +87,7 @@ func (w *walker) enter(l int) {
 			w.enter(l + 1)
 		}
 
-		if w.stop != nil {
+		if w.stopped {
 			return
 		}
 	}

@@ -2,7 +2,6 @@ package grid
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -83,7 +82,7 @@ const whyLimit = 5_000_000
 // columns, axes, fields of rows, derived values and, for the points inside a case, names of the
 // sweep. Any of them may be omitted. Values are converted to the type of their name. The verdict is
 // nil if and only if the diagnostics contain errors, which are those of Expand.
-func Why(ctx context.Context, spec *Spec, given map[string]cty.Value) (verdict *Reasons, diags hcl.Diagnostics) {
+func Why(spec *Spec, given map[string]cty.Value) (verdict *Reasons, diags hcl.Diagnostics) {
 	defer recoverTo(&diags, spec.Range, func() { verdict = nil })
 	inCase, inPoint := map[string]cty.Value{}, map[string]cty.Value{}
 	for name, val := range given {
@@ -94,13 +93,13 @@ func Why(ctx context.Context, spec *Spec, given map[string]cty.Value) (verdict *
 		}
 	}
 
-	w := newWalker(ctx, newProgram(spec, nil), DefaultLimits())
+	w := newWalker(newProgram(spec, nil), defaultLimits)
 	v, diags := w.why(inCase, (*Cases).ID)
 	if v == nil || !v.Kept || len(inPoint) == 0 {
 		return v, diags
 	}
 
-	cases, diags := Expand(ctx, spec, Options{})
+	cases, diags := Expand(spec)
 	if diags.HasErrors() {
 		return nil, diags
 	}
@@ -110,7 +109,7 @@ func Why(ctx context.Context, spec *Spec, given map[string]cty.Value) (verdict *
 		variable.cur = w.cols[i][w.stay[w.firstCase]]
 	}
 
-	sw := newWalker(ctx, newProgram(spec.Sweep, w.p.sp), DefaultLimits())
+	sw := newWalker(newProgram(spec.Sweep, w.p.sp), defaultLimits)
 	point, diags := sw.why(inPoint, func(_ *Cases, j int) string { return ids[j] })
 	if diags.HasErrors() {
 		return nil, diags
@@ -146,7 +145,7 @@ func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) strin
 	}
 
 	// whyLimit bounds the combinations.
-	w.limits = Limits{Cases: math.MaxInt, Evaluations: math.MaxInt64, Visits: math.MaxInt64}
+	w.limits = limits{cases: math.MaxInt, visits: math.MaxInt64}
 	w.each = x.combination
 	for i, sp := range w.p.sets {
 		x.set(sp, int32(i))

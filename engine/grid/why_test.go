@@ -1,7 +1,6 @@
 package grid
 
 import (
-	"context"
 	"os"
 	"slices"
 	"strings"
@@ -21,12 +20,12 @@ func TestWhyAgreesWithExpand(t *testing.T) {
 			t.Skip()
 		}
 
-		c, diags := Expand(context.Background(), spec, Options{})
+		c, diags := Expand(spec)
 		if diags.HasErrors() {
 			t.Skip()
 		}
 
-		all, diags := Why(context.Background(), spec, nil)
+		all, diags := Why(spec, nil)
 		w := c.Waterfall
 		if diags.HasErrors() || all.Matching != w.Declared || all.Cases != w.Cases ||
 			all.Passing != int64(w.Cases+w.Duplicates) {
@@ -43,7 +42,7 @@ func TestWhyAgreesWithExpand(t *testing.T) {
 			given[name] = c.Value(i, col)
 		}
 
-		v, diags := Why(context.Background(), spec, given)
+		v, diags := Why(spec, given)
 		if diags.HasErrors() || !v.Kept || v.Cases != 1 || !slices.Contains(v.IDs, c.ID(i)) {
 			t.Fatalf("case %d is %v: %+v, %v\n%s", i, given, v, diags, src)
 		}
@@ -67,7 +66,7 @@ filter "room" {
 		t.Fatalf("the grid keeps what this test is about: %+v", w)
 	}
 
-	v, diags := Why(context.Background(), spec, nil)
+	v, diags := Why(spec, nil)
 	if diags.HasErrors() || v.Kept || v.Passing != 0 || len(v.Drops) != 1 || v.Drops[0].Dropped != 3 {
 		t.Fatalf("%+v, %v", v, diags)
 	}
@@ -114,27 +113,13 @@ filter "few" {
   reason = "few"
 }
 `)
-	v, diags := Why(context.Background(), spec, map[string]cty.Value{"a": cty.NumberIntVal(1)})
+	v, diags := Why(spec, map[string]cty.Value{"a": cty.NumberIntVal(1)})
 	if diags.HasErrors() || len(v.Drops) != 1 || v.Cases != 4 || v.Matching != 1_000_000 {
 		t.Errorf("%+v %v", v, diags)
 	}
 
-	v, diags = Why(context.Background(), spec, nil)
+	v, diags = Why(spec, nil)
 	if diags.HasErrors() || len(v.Problems) != 1 || !strings.Contains(v.Problems[0], "name more values") {
 		t.Errorf("%+v %v", v, diags)
-	}
-}
-
-// TestExpansionStops checks that the expansion stops after the context is cancelled.
-func TestExpansionStops(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-
-	spec := mustDecode(t, millionGrid)
-	for s, o := range []Options{{}, flat, unknownPruned} {
-		c, diags := Expand(ctx, spec, o)
-		if c != nil || !diags.HasErrors() || diags[0].Subject == nil || !strings.Contains(diags[0].Detail, "canceled") {
-			t.Errorf("strategy %d: %v", s, diags)
-		}
 	}
 }

@@ -82,9 +82,9 @@ func (s *Stage) Check(cc *stage.CheckContext) hcl.Diagnostics {
 func (s *Stage) Inputs() []stage.Input { return nil }
 
 // Cases expands the grid.
-func (s *Stage) Cases(ctx context.Context) (*grid.Cases, hcl.Diagnostics) {
+func (s *Stage) Cases() (*grid.Cases, hcl.Diagnostics) {
 	s.once.Do(func() {
-		s.cases, s.diags = grid.Expand(ctx, s.Spec, grid.Options{})
+		s.cases, s.diags = grid.Expand(s.Spec)
 	})
 	return s.cases, s.diags
 }
@@ -92,7 +92,7 @@ func (s *Stage) Cases(ctx context.Context) (*grid.Cases, hcl.Diagnostics) {
 // Values implements stage.Valuer. The result of the expansion identifies the
 // data of a grid, so another way to write the same cases changes no key.
 func (s *Stage) Values() map[string]any {
-	c, _ := s.Cases(context.Background())
+	c, _ := s.Cases()
 	if c == nil {
 		return nil
 	}
@@ -126,7 +126,7 @@ func (s *Stage) Values() map[string]any {
 // Plan implements stage.Planner. The plan always contains the full set of cases, because collect selects.
 // Private is the *grid.Cases; see CasesOf.
 func (s *Stage) Plan(ctx context.Context, _ *stage.PlanContext) (*stage.Plan, hcl.Diagnostics) {
-	c, diags := s.Cases(ctx)
+	c, diags := s.Cases()
 	if c == nil {
 		return nil, diags
 	}
@@ -154,7 +154,7 @@ func (s *Stage) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, 
 	c := CasesOf(rc.Plan)
 	if c == nil {
 		var diags hcl.Diagnostics
-		if c, diags = s.Cases(ctx); c == nil {
+		if c, diags = s.Cases(); c == nil {
 			return nil, fmt.Errorf("expand %s: %w", rc.Address, diags)
 		}
 	}
