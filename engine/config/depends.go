@@ -2,7 +2,6 @@ package config
 
 import (
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
@@ -44,31 +43,43 @@ func (w waits) items() []hcl.Expression {
 // check reports items of depends_on that do not refer to a stage. Without it, a misspelt preflight
 // would silently protect nothing.
 func (w waits) check() hcl.Diagnostics {
+	return w.add(newUses())
+}
+
+// add adds the stages that the items of depends_on refer to, and returns the errors of items without a stage. A
+// module stands for every stage in it, including those that no output refers to.
+func (w waits) add(used *uses) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for _, item := range w.items() {
-		v, more := w.scope.eval(item, w.each)
+		var v cty.Value
+		var more hcl.Diagnostics
+		own := w.scope.l.collect(func() { v, more = w.scope.eval(item, w.each) })
 		diags = append(diags, more...)
-		if more.HasErrors() || !v.IsKnown() || v.IsNull() || (v.CanIterateElements() && v.LengthInt() == 0) {
-			continue // disabled, not known yet, or an empty collection
+		module := ""
+		refs, _ := w.scope.references(item, w.each, nil)
+		for _, r := range refs {
+			if r.root != "module" || r.attr != "" || !isReference(item) {
+				continue
+			}
+			module = r.name
+			for _, c := range w.scope.referred(r) {
+				for _, in := range c.allInstances() {
+					own.stages[in.Address] = true
+				}
+			}
 		}
 
-		if len(refAddresses(v)) > 0 {
-			continue
+		used.add(own)
+		if len(own.stages) > 0 || more.HasErrors() || !v.IsKnown() || v.IsNull() ||
+			v.CanIterateElements() && v.LengthInt() == 0 {
+			continue // a stage, disabled, not known yet, or an empty collection
 		}
 
-		t := newTracer()
-		t.waits(waits{w.scope, item, w.each})
-		if len(t.found) > 0 {
-			continue
+		text := "depends_on: " + noStage(v)
+		if module != "" {
+			text = "module." + module + " has no stages"
 		}
-
-		if d := w.scope.moduleNamed(item); d != nil {
-			stage.AddError(&diags, item.Range(), "Nothing to wait for",
-				"module.%s has no stages.", d.name)
-			continue
-		}
-
-		stage.AddError(&diags, item.Range(), "Nothing to wait for", "depends_on: %s.", noStage(v))
+		stage.AddError(&diags, item.Range(), "Nothing to wait for", "%s.", text)
 	}
 
 	return diags
@@ -85,54 +96,4 @@ func noStage(v cty.Value) string {
 	}
 
 	return err.Error()
-}
-
-// moduleNamed returns the module block that an expression refers to as a whole (module.NAME or
-// module.NAME["key"]), or nil.
-func (s *scope) moduleNamed(expr hcl.Expression) *blockDecl {
-	if ix, ok := expr.(*hclsyntax.IndexExpr); ok {
-		expr = ix.Collection
-	}
-	e, ok := expr.(*hclsyntax.ScopeTraversalExpr)
-	if !ok || e.Traversal.RootName() != "module" || len(e.Traversal) < 2 || len(e.Traversal) > 3 {
-		return nil
-	}
-
-	step, ok := e.Traversal[1].(hcl.TraverseAttr)
-	if !ok {
-		return nil
-	}
-
-	if len(e.Traversal) == 3 {
-		if _, ok := e.Traversal[2].(hcl.TraverseIndex); !ok {
-			return nil
-		}
-	}
-
-	return s.decl.blocks["module"][step.Name]
-}
-
-// waits collects the stages of a depends_on. A reference to a whole module adds every stage in it,
-// including those that no output refers to.
-func (t *tracer) waits(w waits) {
-	for _, item := range w.items() {
-		t.expr(w.scope, item, w.each, nil)
-		d := w.scope.moduleNamed(item)
-		if d == nil {
-			continue
-		}
-
-		refs, _ := w.scope.references(item, w.each, nil)
-		children, _ := w.scope.modulesNamed(d)
-		for _, r := range refs {
-			for _, c := range children {
-				if r.root != "module" || r.name != d.name || (r.key != nil && c.each != nil && c.each.key != *r.key) {
-					continue
-				}
-				for _, in := range c.allInstances() {
-					t.found[in.Address] = true
-				}
-			}
-		}
-	}
 }

@@ -29,6 +29,7 @@ func (s *scope) context(exprs []hcl.Expression, each *eachValue,
 	bound map[string]bool) (*hcl.EvalContext, hcl.Diagnostics) {
 	vals := map[string]map[string]cty.Value{}
 	wanted := map[string]*moduleWant{}
+	var all []ref
 	var diags hcl.Diagnostics
 	set := func(root, name string, v cty.Value, more hcl.Diagnostics) {
 		if vals[root] == nil {
@@ -40,6 +41,7 @@ func (s *scope) context(exprs []hcl.Expression, each *eachValue,
 	for _, e := range exprs {
 		refs, more := s.references(e, each, bound)
 		diags = append(diags, more...)
+		all = append(all, refs...)
 		for _, r := range refs {
 			if r.root == "module" {
 				if wanted[r.name] == nil {
@@ -59,6 +61,10 @@ func (s *scope) context(exprs []hcl.Expression, each *eachValue,
 	for name, w := range wanted {
 		v, more := s.moduleValue(name, w)
 		set("module", name, v, more)
+	}
+
+	for _, r := range all {
+		s.use(r, each)
 	}
 
 	ctx := &hcl.EvalContext{Variables: make(map[string]cty.Value, len(vals)), Functions: s.l.functions}

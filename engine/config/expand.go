@@ -6,7 +6,6 @@ import (
 	"aicplan/engine/stage"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -105,18 +104,12 @@ func (s *scope) inputDisabled(d *blockDecl, each *eachValue) bool {
 	for _, name := range sortedKeys(d.body.Attributes) {
 		expr := d.body.Attributes[name].Expr
 		refs, diags := s.references(expr, each, nil)
-		if len(refs) != 1 || len(diags) > 0 {
+		if len(refs) != 1 || len(diags) > 0 || !isReference(expr) {
 			continue
 		}
 
 		r := refs[0]
 		if _, isStage := s.l.kinds[r.root]; !isStage && r.root != "module" {
-			continue
-		}
-
-		switch expr.(type) {
-		case *hclsyntax.ScopeTraversalExpr, *hclsyntax.IndexExpr, *hclsyntax.RelativeTraversalExpr:
-		default:
 			continue
 		}
 

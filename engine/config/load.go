@@ -51,6 +51,7 @@ type loader struct {
 	results   map[string]map[string]cty.Value
 	finished  int // number of changes of results; cached values that depend on stages become stale
 	busy      []frame
+	uses      *uses    // of the value that is being evaluated; nil if they are not needed
 	marks     bool     // at least one value is sensitive
 	secrets   []string // words and numbers in sensitive values, except defaults, which the plan's text contains
 	failures  int      // values that could not be evaluated; other values may be unknown because of them
@@ -116,17 +117,12 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 
 	for _, in := range c.Instances {
 		c.byAddr[in.Address] = in
-		diags = append(diags, WithAddress(in.checkReferences(), in.Address)...)
+		diags = append(diags, WithAddress(in.resolve(), in.Address)...)
 	}
 
 	if diags.HasErrors() {
 		// Everything that uses an invalid value or block is unknown.
 		return c, append(diags, c.independent()...)
-	}
-
-	for _, in := range c.Instances {
-		more := in.trace()
-		diags = append(diags, WithAddress(more, in.Address)...)
 	}
 
 	return c, diags
@@ -136,17 +132,11 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 func (c *Config) independent() hcl.Diagnostics {
 	var out hcl.Diagnostics
 	for _, in := range c.Instances {
-		exprs, t := bodyExpressions(in.decl.body), newTracer()
-		bound := in.scope.unboundRoots(in, exprs)
-		for _, e := range exprs {
-			t.expr(in.scope, e, in.each, bound)
-		}
-		if t.failed || t.diags.HasErrors() {
+		if used, diags := in.bodyUses(); used.failed || diags.HasErrors() {
 			continue
 		}
-
-		_, _, more := c.Decode(in)
-		out = append(out, more...)
+		_, _, diags := c.Decode(in)
+		out = append(out, diags...)
 	}
 
 	return out

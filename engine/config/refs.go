@@ -2,8 +2,8 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -58,6 +58,15 @@ func (s *scope) meant(t hcl.Traversal, bound []string) string {
 	}
 
 	return fmt.Sprintf("%s If it is text, put it into quotes: %q.", hint, text)
+}
+
+// isReference reports whether an expression is a reference and nothing else.
+func isReference(expr hcl.Expression) bool {
+	switch expr.(type) {
+	case *hclsyntax.ScopeTraversalExpr, *hclsyntax.IndexExpr, *hclsyntax.RelativeTraversalExpr:
+		return true
+	}
+	return false
 }
 
 // references returns the references of an expression. Roots in bound are skipped.
@@ -201,36 +210,28 @@ func (s *scope) dynamicKeys(parsed exprParts, each *eachValue) map[hcl.Range]dyn
 	return out
 }
 
-// checkReferences resolves every reference in the body and in depends_on, and returns the errors.
-func (in *Instance) checkReferences() hcl.Diagnostics {
-	exprs := bodyExpressions(in.decl.body)
-	_, diags := in.scope.context(exprs, in.each, in.scope.unboundRoots(in, exprs))
-	if in.decl.dependsOn != nil {
-		diags = append(diags, waits{in.scope, in.decl.dependsOn, in.each}.check()...)
+// resolve resolves every reference in the body and in depends_on, and sets the dependencies of the instance: the
+// stages that they refer to, also through locals, variables and module outputs.
+func (in *Instance) resolve() hcl.Diagnostics {
+	used, diags := in.bodyUses()
+	for _, w := range in.dependsOn() {
+		more := w.add(used)
+		if w.scope == in.scope { // those of modules are reported once for the module
+			diags = append(diags, more...)
+		}
 	}
+
+	in.Deps = slices.Sorted(maps.Keys(used.stages))
 	return diags
 }
 
-// trace collects the addresses of the stage instances that the instance's body and depends_on refer
-// to, through locals, variables and module outputs.
-func (in *Instance) trace() hcl.Diagnostics {
-	t := newTracer()
+// bodyUses resolves the references in the body.
+func (in *Instance) bodyUses() (used *uses, diags hcl.Diagnostics) {
 	exprs := bodyExpressions(in.decl.body)
-	bound := in.scope.unboundRoots(in, exprs)
-	for _, e := range exprs {
-		t.expr(in.scope, e, in.each, bound)
-	}
-
-	for _, w := range in.dependsOn() {
-		t.waits(w)
-	}
-
-	for a := range t.found {
-		in.Deps = append(in.Deps, a)
-	}
-
-	sort.Strings(in.Deps)
-	return t.diags
+	used = in.scope.l.collect(func() {
+		_, diags = in.scope.context(exprs, in.each, in.scope.unboundRoots(in, exprs))
+	})
+	return used, diags
 }
 
 // unboundRoots returns the names that the body of a kind with BareNames binds itself: every root
@@ -256,99 +257,83 @@ func (s *scope) bareNames(exprs []hcl.Expression) map[string]bool {
 	return out
 }
 
-type tracer struct {
-	found map[string]bool
-	seen  map[string]bool
-	diags hcl.Diagnostics
-
-	failed bool // a value that was read could not be evaluated
+// uses are what the value of an expression depends on.
+type uses struct {
+	stages map[string]bool // addresses of stage instances
+	failed bool            // a value could not be evaluated
 }
 
-func newTracer() *tracer { return &tracer{found: map[string]bool{}, seen: map[string]bool{}} }
+func newUses() *uses { return &uses{stages: map[string]bool{}} }
 
-func (t *tracer) expr(s *scope, expr hcl.Expression, each *eachValue, bound map[string]bool) {
-	refs, diags := s.references(expr, each, bound)
-	t.diags = append(t.diags, diags...)
-	for _, r := range refs {
-		t.ref(s, r, each)
+func (u *uses) add(other *uses) {
+	if other != nil {
+		maps.Copy(u.stages, other.stages)
+		u.failed = u.failed || other.failed
 	}
 }
 
-func (t *tracer) ref(s *scope, r ref, each *eachValue) {
-	id := s.path + "\x00" + r.root + "." + r.name
-	t.failed = t.failed || s.memo[r.root+"."+r.name].failed
-	switch r.root {
-	case "local":
-		if a, ok := s.decl.locals[r.name]; ok && !t.visited(id) {
-			t.expr(s, a.Expr, nil, nil)
-		}
-
-	case "var":
-		if s.parent == nil && s.decl.variables[r.name] != nil {
-			value, _ := s.variable(r.name, r.rng)
-			t.failed = t.failed || !value.IsKnown()
-		}
-		if s.parent != nil && !t.visited(id) {
-			if a, ok := s.call.body.Attributes[r.name]; ok {
-				t.expr(s.parent, a.Expr, s.each, nil)
-			}
-		}
-
-	case "module":
-		if d, ok := s.decl.blocks["module"][r.name]; ok {
-			children, _ := s.modulesNamed(d)
-			if len(children) == 0 && d.forEach != nil { // empty, or unknown because of what it reads
-				condition := newTracer()
-				condition.expr(s, d.forEach, nil, nil)
-				t.failed = t.failed || condition.failed
-			}
-			for _, c := range children {
-				if r.key == nil || c.each == nil || c.each.key == *r.key {
-					t.outputs(c, r.attr)
-				}
-			}
-		}
-
-	case "part":
-		if d := s.decl.blocks["part"][r.name]; d != nil && !t.visited(id) {
-			exprs := bodyExpressions(d.body)
-			bound := s.bareNames(exprs)
-			for _, e := range exprs {
-				t.expr(s, e, nil, bound)
-			}
-		}
-
-	case "each":
-		t.each(r, each)
-
-	case "path":
-
-	default:
-		if d := s.stageBlock(r.root, r.name); d != nil {
-			ins, _ := s.instancesOf(d)
-			for _, in := range ins {
-				if r.key == nil || in.Key == *r.key {
-					t.found[in.Address] = true
-				}
-			}
-			return
-		}
-
-		if d := s.decl.blocks[r.root][r.name]; d != nil && !t.visited(id) { // a runtime, system or service
-			for _, e := range bodyExpressions(d.body) {
-				t.expr(s, e, nil, nil)
-			}
-		}
-	}
+// collect returns what the values use that f evaluates.
+func (l *loader) collect(f func()) *uses {
+	outer, own := l.uses, newUses()
+	l.uses = own
+	f()
+	l.uses = outer
+	return own
 }
 
-// each follows each.value, or one attribute of it. If for_each iterates over stages, the value is
-// the reference. Otherwise the dependencies are those of the for_each item with this key.
-func (t *tracer) each(r ref, each *eachValue) {
-	if each == nil || r.name != "value" {
+// use adds what a reference depends on to the uses that are being collected. The reference was evaluated before.
+func (s *scope) use(r ref, each *eachValue) {
+	if s.l.uses == nil {
 		return
 	}
-	v, attr := each.value, r.attr
+
+	switch {
+	case r.root == "module":
+		s.useModule(r)
+	case r.root == "each":
+		if each != nil && r.name == "value" {
+			each.use(r.attr)
+		}
+	case s.stageBlock(r.root, r.name) != nil:
+		ins, _ := s.instancesOf(s.stageBlock(r.root, r.name))
+		for _, in := range ins {
+			if r.key == nil || in.Key == *r.key {
+				s.l.uses.stages[in.Address] = true
+			}
+		}
+
+	default:
+		s.l.uses.add(s.memo[r.root+"."+r.name].uses)
+	}
+}
+
+func (s *scope) useModule(r ref) {
+	children := s.referred(r)
+	if d := s.decl.blocks["module"][r.name]; len(children) == 0 && d != nil && d.forEach != nil {
+		keys := s.l.collect(func() { s.eval(d.forEach, nil) }) // empty, or unknown because of what it reads
+		s.l.uses.failed = s.l.uses.failed || keys.failed
+	}
+
+	for _, c := range children {
+		for _, name := range c.decl.outOrder {
+			if r.attr == "" || r.attr == name {
+				s.l.uses.add(c.memo["output."+name].uses)
+			}
+		}
+	}
+}
+
+// referred returns the instances of a module that a reference means.
+func (s *scope) referred(r ref) []*scope {
+	return slices.DeleteFunc(slices.Clone(s.children[r.name]), func(c *scope) bool {
+		return r.key != nil && c.each != nil && c.each.key != *r.key
+	})
+}
+
+// use adds what each.value, or one attribute of it, depends on. If for_each iterates over stages, that is the stage.
+// Otherwise it is what the for_each item with this key depends on.
+func (e *eachValue) use(attr string) {
+	v := e.value
 	if attr != "" && !stage.IsRef(v) && v.IsKnown() && !v.IsNull() && v.Type().IsObjectType() &&
 		v.Type().HasAttribute(attr) {
 		v = v.GetAttr(attr)
@@ -357,15 +342,15 @@ func (t *tracer) each(r ref, each *eachValue) {
 	}
 
 	for _, a := range refAddresses(v) {
-		t.found[a] = true
+		e.from.l.uses.stages[a] = true
 	}
 
 	if !hasUnknownPart(v) {
 		return
 	}
 
-	from, expr, item := each.from.itemOf(each.expr, each.key)
-	key := &each.key
+	from, expr, item := e.from.itemOf(e.expr, e.key)
+	key := &e.key
 	if item {
 		key = nil // the item itself is not keyed
 		if attr != "" {
@@ -373,35 +358,12 @@ func (t *tracer) each(r ref, each *eachValue) {
 		}
 	}
 
-	if e, ok := expr.(*hclsyntax.ScopeTraversalExpr); ok && e.Traversal.RootName() == "module" &&
-		len(e.Traversal) == 2 {
-		if step, ok := e.Traversal[1].(hcl.TraverseAttr); ok {
-			t.ref(from, ref{root: "module", name: step.Name, key: key, attr: attr, rng: e.Range()}, nil)
+	if t, ok := expr.(*hclsyntax.ScopeTraversalExpr); ok && len(t.Traversal) == 2 {
+		if root, name := named(t.Traversal); root == "module" {
+			from.useModule(ref{root: root, name: name, key: key, attr: attr})
 			return
 		}
 	}
 
-	if id := fmt.Sprintf("%s\x00each %s %s", from.path, each.key, expr.Range()); !t.visited(id) {
-		t.expr(from, expr, nil, nil)
-	}
-}
-
-func (t *tracer) outputs(c *scope, attr string) {
-	for _, name := range c.decl.outOrder {
-		if attr != "" && attr != name {
-			continue
-		}
-		if !t.visited(c.path + "\x00output." + name) {
-			t.failed = t.failed || c.memo["output."+name].failed
-			t.expr(c, c.decl.outputs[name].value, nil, nil)
-		}
-	}
-}
-
-func (t *tracer) visited(id string) bool {
-	if t.seen[id] {
-		return true
-	}
-	t.seen[id] = true
-	return false
+	from.context([]hcl.Expression{expr}, nil, nil) // for_each has reported its errors
 }

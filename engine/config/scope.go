@@ -34,10 +34,10 @@ type scope struct {
 // memoized is a cached value. A value that depends on a stage is stale as soon as another stage has
 // finished.
 type memoized struct {
-	value  cty.Value
-	failed bool // it could not be evaluated
-	waits  bool
-	seen   int // loader.finished when the value was evaluated
+	value cty.Value
+	uses  *uses
+	waits bool
+	seen  int // loader.finished when the value was evaluated
 }
 
 // eachValue contains the values of each.key and each.value.
@@ -130,6 +130,7 @@ type frame struct {
 	id    string
 	label string
 	rng   hcl.Range
+	outer *uses // those of the value that refers to this one
 }
 
 func newScope(l *loader, decl *moduleDecl, parent *scope, call *blockDecl, each *eachValue,
@@ -166,11 +167,18 @@ func (s *scope) enter(label string, rng hcl.Range) hcl.Diagnostics {
 			strings.Join(steps, " -> "))
 	}
 
-	s.l.busy = append(s.l.busy, frame{id: id, label: s.qualify(label), rng: rng})
+	s.l.busy = append(s.l.busy, frame{id: id, label: s.qualify(label), rng: rng, outer: s.l.uses})
+	s.l.uses = newUses()
 	return nil
 }
 
-func (s *scope) leave() { s.l.busy = s.l.busy[:len(s.l.busy)-1] }
+// leave ends the evaluation of a named value and returns what it uses.
+func (s *scope) leave() *uses {
+	last := len(s.l.busy) - 1
+	used := s.l.uses
+	s.l.uses, s.l.busy = s.l.busy[last].outer, s.l.busy[:last]
+	return used
+}
 
 // once evaluates a named value and caches it. A failure is cached as a value of unknown type, so
 // that it is reported only once.
@@ -184,14 +192,15 @@ func (s *scope) once(label string, rng hcl.Range,
 	}
 
 	v, diags := get()
-	s.leave()
+	used := s.leave()
 	if diags.HasErrors() {
-		s.memo[label] = memoized{value: cty.DynamicVal, failed: true}
+		used.failed = true
+		s.memo[label] = memoized{value: cty.DynamicVal, uses: used}
 		s.l.failures++
 		return cty.DynamicVal, diags
 	}
 
-	s.memo[label] = memoized{value: v, waits: !v.IsWhollyKnown(), seen: s.l.finished}
+	s.memo[label] = memoized{value: v, uses: used, waits: !v.IsWhollyKnown(), seen: s.l.finished}
 	return v, diags
 }
 
@@ -216,6 +225,9 @@ func (s *scope) variable(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics
 		}
 
 		v, diags := get(d)
+		if s.parent == nil && !v.IsKnown() { // it is missing, which was reported
+			s.l.uses.failed = true
+		}
 		if d.sensitive {
 			s.l.marks = true
 			if _, given := s.l.rootVars[d.name]; given || s.parent != nil {
