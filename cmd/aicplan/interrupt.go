@@ -21,32 +21,17 @@ func interruptSignals() []os.Signal {
 	return out
 }
 
-// interrupts returns a channel that receives the signals that end a command.
-func interrupts() chan os.Signal {
-	signals := make(chan os.Signal, 3)
-	signal.Notify(signals, interruptSignals()...)
-	return signals
-}
-
 // endOnInterrupt exits the process on the first signal until end is called. Before a run starts nothing
 // has been measured, and the evaluation of a plan cannot be cancelled.
 func endOnInterrupt() (end func()) {
-	signals, ended := interrupts(), make(chan struct{})
-	go func() {
-		select {
-		case <-signals:
-			fmt.Fprintln(os.Stderr, "\nInterrupted.")
-			os.Exit(run.ExitInterrupted)
-		case <-ended:
-		}
-	}()
-
-	var once sync.Once
+	ctx, stop := untilSignal()
+	stay := context.AfterFunc(ctx, func() {
+		fmt.Fprintln(os.Stderr, "\nInterrupted.")
+		os.Exit(run.ExitInterrupted)
+	})
 	return func() {
-		once.Do(func() {
-			signal.Stop(signals)
-			close(ended)
-		})
+		stay()
+		stop()
 	}
 }
 
@@ -73,7 +58,8 @@ const secondPatience = 3 * time.Second
 func interruptible(grace time.Duration) (context.Context, <-chan struct{}, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	stop := make(chan struct{})
-	signals := interrupts()
+	signals := make(chan os.Signal, 3)
+	signal.Notify(signals, interruptSignals()...)
 	ended := make(chan struct{})
 	go func() {
 		var patience <-chan time.Time
