@@ -1,13 +1,17 @@
 package checkpoint
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
+
+	"aicplan/sink/base/textutil"
 )
 
 // Explain lists the differences between two JSON inputs, one line each, sorted by path:
@@ -16,167 +20,125 @@ import (
 func Explain(old, now json.RawMessage) []string {
 	a, errA := decodeJSON(old)
 	b, errB := decodeJSON(now)
+	if err := errors.Join(errA, errB); err != nil {
+		return []string{"the inputs are not readable: " + err.Error()}
+	}
+
+	lines := differences("", a, b)
+	slices.Sort(lines)
+	return lines
+}
+
+// differences compares objects by their members, lists of named objects by name, other lists of objects of equal length
+// by position, and anything else as ordered sets.
+func differences(path string, a, b any) []string {
+	if canon(a) == canon(b) {
+		return nil
+	}
+
+	at := cmp.Or(path, "inputs") + " "
+	if a, b := members(a), members(b); a != nil && b != nil {
+		lines := changedMembers(path, a, b)
+		if len(lines) == 0 {
+			lines = []string{at + "in another order"}
+		}
+		return lines
+	}
+
+	listA, okA := a.([]any)
+	listB, okB := b.([]any)
+	added, removed := without(listB, listA), without(listA, listB)
 	switch {
-	case errA != nil:
-		return []string{"the earlier inputs are not readable"}
-	case errB != nil:
-		return []string{"the inputs are not readable: " + errB.Error()}
-	}
-
-	var d differ
-	d.compare("", a, b)
-	slices.Sort(d.lines)
-	return d.lines
-}
-
-type differ struct{ lines []string }
-
-func (d *differ) add(path, format string, args ...any) {
-	if path == "" {
-		path = "inputs"
-	}
-	d.lines = append(d.lines, path+" "+fmt.Sprintf(format, args...))
-}
-
-func (d *differ) compare(path string, a, b any) {
-	switch a := a.(type) {
-	case map[string]any:
-		if b, ok := b.(map[string]any); ok {
-			d.objects(path, a, b)
-			return
+	case okA && okB && len(listA) == len(listB) && isObject(listA[0]):
+		var lines []string
+		for i := range listA {
+			lines = append(lines, differences(fmt.Sprintf("%s[%d]", path, i), listA[i], listB[i])...)
 		}
-
-	case []any:
-		if b, ok := b.([]any); ok {
-			d.lists(path, a, b)
-			return
-		}
+		return lines
+	case okA && okB && len(added)+len(removed) == 0:
+		return []string{at + "in another order"}
+	case !okA || !okB || len(listA) <= 4 && len(listB) <= 4:
+		return []string{at + brief(a) + " -> " + brief(b)}
 	}
 
-	if canon(a) != canon(b) {
-		d.add(path, "%s -> %s", brief(a), brief(b))
+	var parts []string
+	if len(added) > 0 {
+		parts = append(parts, "+ "+textutil.First(added, 5, ", "))
 	}
+	if len(removed) > 0 {
+		parts = append(parts, "- "+textutil.First(removed, 5, ", "))
+	}
+	return []string{fmt.Sprintf("%s%s (%d -> %d values)", at, strings.Join(parts, ", "), len(listA), len(listB))}
 }
 
-func (d *differ) objects(path string, a, b map[string]any) {
-	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
-	slices.Sort(keys)
-	for _, k := range slices.Compact(keys) {
-		va, inA := a[k]
-		vb, inB := b[k]
+func changedMembers(path string, a, b map[string]any) (lines []string) {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	for k := range all {
 		at := join(path, k)
-
+		va, before := a[k]
+		vb, after := b[k]
 		switch {
-		case !inA:
-			d.add(at, "added (%s)", brief(vb))
-		case !inB:
-			d.add(at, "removed (was %s)", brief(va))
+		case !before:
+			lines = append(lines, fmt.Sprintf("%s added (%s)", at, brief(vb)))
+		case !after:
+			lines = append(lines, fmt.Sprintf("%s removed (was %s)", at, brief(va)))
 		default:
-			d.compare(at, va, vb)
+			lines = append(lines, differences(at, va, vb)...)
 		}
 	}
+	return lines
 }
 
-// lists compares two lists: objects with unique names by name, other objects of lists with equal length by
-// position, anything else as ordered sets.
-func (d *differ) lists(path string, a, b []any) {
-	if na, nb := named(a), named(b); na != nil && nb != nil {
-		before := len(d.lines)
-		d.objects(path, na, nb)
-		if len(d.lines) == before && canon(a) != canon(b) {
-			d.add(path, "in another order")
-		}
-		return
-	}
-
-	plain := scalars(a) && scalars(b)
-	if len(a) == len(b) && !plain {
-		for i := range a {
-			d.compare(path+"["+strconv.Itoa(i)+"]", a[i], b[i])
-		}
-		return
-	}
-
-	added, removed := without(b, a), without(a, b)
-	switch {
-	case len(added)+len(removed) == 0 && canon(a) == canon(b):
-	case len(added)+len(removed) == 0:
-		d.add(path, "in another order")
-	case plain && len(a) <= 4 && len(b) <= 4:
-		d.add(path, "%s -> %s", brief(a), brief(b))
-	default:
-		var parts []string
-		if len(added) > 0 {
-			parts = append(parts, "+ "+several(added))
-		}
-		if len(removed) > 0 {
-			parts = append(parts, "- "+several(removed))
-		}
-		d.add(path, "%s (%d -> %d values)", strings.Join(parts, ", "), len(a), len(b))
-	}
+func isObject(v any) bool {
+	_, ok := v.(map[string]any)
+	return ok
 }
 
-// without returns the elements of a that are not in b, in the order of a. Repeated elements are
+// without returns the elements of a that are not in b as text, in the order of a. Repeated elements are
 // counted.
-func without(a, b []any) []any {
+func without(a, b []any) []string {
 	have := map[string]int{}
 	for _, v := range b {
 		have[canon(v)]++
 	}
 
-	var out []any
+	var out []string
 	for _, v := range a {
 		if c := canon(v); have[c] > 0 {
 			have[c]--
 		} else {
-			out = append(out, v)
+			out = append(out, brief(v))
 		}
 	}
 
 	return out
 }
 
-// named returns the objects of a list by their name or address. It returns nil if an element has no
-// name or if two share one.
-func named(list []any) map[string]any {
-	if len(list) == 0 {
-		return nil
+// members returns the members of an object, or the objects of a list by their name or address. It returns nil for other
+// values, and if an element of the list has no name or two share one.
+func members(v any) map[string]any {
+	if object, ok := v.(map[string]any); ok {
+		return object
 	}
+
+	list, _ := v.([]any)
 	out := make(map[string]any, len(list))
-	for _, v := range list {
-		name := nameOf(v)
-		if _, twice := out[name]; name == "" || twice {
+	for _, e := range list {
+		object, _ := e.(map[string]any)
+		name, _ := object["name"].(string)
+		address, _ := object["address"].(string)
+		key := cmp.Or(name, address)
+		if _, twice := out[key]; key == "" || twice {
 			return nil
 		}
-		out[name] = v
+		out[key] = e
 	}
 
+	if len(out) == 0 {
+		return nil
+	}
 	return out
-}
-
-func nameOf(v any) string {
-	obj, ok := v.(map[string]any)
-	if !ok {
-		return ""
-	}
-	for _, k := range []string{"name", "address"} {
-		if s, ok := obj[k].(string); ok && s != "" {
-			return s
-		}
-	}
-
-	return ""
-}
-
-func scalars(list []any) bool {
-	for _, v := range list {
-		switch v.(type) {
-		case map[string]any, []any:
-			return false
-		}
-	}
-
-	return true
 }
 
 // canon returns a decoded value as JSON.
@@ -188,81 +150,23 @@ func canon(v any) string {
 	return string(canonical)
 }
 
+var plainKey = regexp.MustCompile(`^[\pL_.-][\pL\d_.-]*$`)
+
 // join appends a member to a path: "a.b", or `a["b c"]` if the key needs quotes.
 func join(path, key string) string {
-	plain := key != "" && !unicode.IsDigit(rune(key[0]))
-	for _, r := range key {
-		if r != '_' && r != '-' && r != '.' && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
-			plain = false
-		}
-	}
-
 	switch {
-	case !plain:
+	case !plainKey.MatchString(key):
 		return path + "[" + strconv.Quote(key) + "]"
 	case path == "":
 		return key
 	}
-
 	return path + "." + key
 }
 
-// brief returns a short text form of a value, at most 60 characters.
+// brief returns a value as JSON of at most 60 characters, or a digest without its last digits.
 func brief(v any) string {
-	const most = 60
-	var text string
-	switch v := v.(type) {
-	case string:
-		if d := short(v); d != v {
-			return d
-		}
-		text = strconv.Quote(v)
-
-	case []any:
-		if len(v) > 4 {
-			text = fmt.Sprintf("[%s]", several(v))
-		} else {
-			parts := make([]string, len(v))
-			for i, e := range v {
-				parts[i] = brief(e)
-			}
-			text = "[" + strings.Join(parts, ", ") + "]"
-		}
-
-	case map[string]any:
-		var parts []string
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			if len(parts) == 3 {
-				parts = append(parts, fmt.Sprintf("and %d more", len(v)-3))
-				break
-			}
-			parts = append(parts, k+" = "+brief(v[k]))
-		}
-
-		text = "{" + strings.Join(parts, ", ") + "}"
-
-	default:
-		text = canon(v)
+	if s, ok := v.(string); ok && short(s) != s {
+		return short(s)
 	}
-
-	if r := []rune(text); len(r) > most {
-		text = string(r[:most-13]) + "..." + string(r[len(r)-10:])
-	}
-
-	return text
-}
-
-// several returns the first values of a list as text.
-func several(list []any) string {
-	const shown = 5
-	var parts []string
-	for i, v := range list {
-		if i == shown && len(list) > shown+1 {
-			parts = append(parts, fmt.Sprintf("and %d more", len(list)-shown))
-			break
-		}
-		parts = append(parts, brief(v))
-	}
-
-	return strings.Join(parts, ", ")
+	return textutil.Clip(canon(v), 60)
 }
