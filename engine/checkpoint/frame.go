@@ -101,21 +101,12 @@ type Damage struct {
 	// Tail is true if no readable frame follows. A process that is killed during a write leaves such a
 	// range; its bytes were never acknowledged.
 	Tail bool
-	// Head is true if the range covers only the magic at the start of the segment.
-	Head bool
 }
-
-// Harmless reports whether the range cannot have contained an acknowledged entry.
-func (d Damage) Harmless() bool { return d.Tail || d.Head }
 
 func (d Damage) String() string {
 	if d.Tail {
 		return fmt.Sprintf("%s: the last %d bytes are an unfinished write", d.Path, d.Length)
 	}
-	if d.Head {
-		return fmt.Sprintf("%s: the mark at its beginning is damaged, and no case", d.Path)
-	}
-
 	return fmt.Sprintf("%s: %d bytes from offset %d on are damaged", d.Path, d.Length, d.Offset)
 }
 
@@ -154,9 +145,7 @@ func scanSegment(r io.ReadSeeker, path string, from int64,
 			}
 			if e, size, ok := parseFrame(b); ok {
 				if bad >= 0 {
-					damage = append(damage,
-						Damage{Path: path, Offset: bad, Length: w.off - bad, Head: bad == 0 &&
-							w.off == int64(len(segmentMagic))})
+					damage = append(damage, Damage{Path: path, Offset: bad, Length: w.off - bad})
 					bad = -1
 				}
 				if err := visit(e, w.off, size); err != nil {

@@ -21,8 +21,6 @@ type GCOptions struct {
 	DryRun bool
 	// KeepRuns is the number of newest run folders to keep. Zero keeps all.
 	KeepRuns int
-	// Keep lists digests of objects to keep even if no stage record refers to them.
-	Keep []string
 }
 
 // GCReport lists what GC removed, or would remove in a dry run.
@@ -131,10 +129,6 @@ func (s *Store) garbage(ctx context.Context, r *GCReport, opts GCOptions) ([]Rem
 	}
 
 	used := map[string]bool{}
-	for _, d := range opts.Keep {
-		used[d] = true
-	}
-
 	err = s.eachStage(func(path string, rec *StageRecord, err error) error {
 		if errors.Is(err, ErrCorrupt) {
 			drop = append(drop, removed(path, "a damaged stage record"))

@@ -129,7 +129,7 @@ func (s *Store) Journal(c Context, also ...Context) (*Journal, error) {
 		return nil, err
 	}
 	for _, d := range j.damage {
-		if !d.Harmless() {
+		if !d.Tail {
 			s.warn(d.String() + "; the cases that were there count as not measured")
 		}
 	}

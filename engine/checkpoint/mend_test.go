@@ -57,38 +57,6 @@ func wantEntries(t *testing.T, dir string, n int) {
 	}
 }
 
-// TestDamagedHead: no case is lost, and gc repairs the segment.
-func TestDamagedHead(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "state")
-	s := open(t, dir, Options{})
-	j := journal(t, s)
-	appendOK(t, j, entry("a", Measured, "1"))
-	path := onlySegment(t, j)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data[3] ^= 0x40
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	s = open(t, dir, Options{})
-	r, err := s.Verify(context.Background())
-	if err != nil || !r.OK() || len(r.Problems) != 1 || r.Entries != 1 ||
-		!strings.Contains(r.Problems[0].Detail, "no case") {
-		t.Errorf("%+v, %v", r, err)
-	}
-	if _, err := s.GC(context.Background(), GCOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if r, err = s.Verify(context.Background()); err != nil || len(r.Problems) != 0 || r.Entries != 1 {
-		t.Errorf("after gc: %+v, %v", r, err)
-	}
-}
-
 // TestStrayFiles: unrelated files in the state folder do not break any command.
 func TestStrayFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")

@@ -25,14 +25,6 @@ func Digest(data []byte) string { return fileutil.Digest(data) }
 // PutRecord stores a table as an Arrow IPC file and returns its digest. The digest is computed over the
 // data in normal form (table.Normal), so equal tables have equal digests.
 func (s *Store) PutRecord(rec arrow.Record) (string, error) {
-	if rec.NumRows() <= smallTable {
-		data, err := table.EncodeIPC(rec)
-		if err != nil {
-			return "", err
-		}
-		return s.PutBytes(data)
-	}
-
 	return s.put(func(w io.Writer) error {
 		buf := bufio.NewWriterSize(w, 1<<20)
 		if err := table.WriteIPC(buf, rec); err != nil {
@@ -68,9 +60,6 @@ func (s *Store) put(fill func(io.Writer) error) (string, error) {
 
 	return digest, s.place(tmp, path)
 }
-
-// smallTable is the largest number of rows that is encoded in memory.
-const smallTable = 1 << 16
 
 // GetRecord reads a table stored by PutRecord. Errors are those of GetBytes.
 func (s *Store) GetRecord(digest string) (arrow.Record, error) {
