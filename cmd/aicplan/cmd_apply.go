@@ -268,26 +268,23 @@ func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, lock *checkp
 		return nil, err
 	}
 
-	var view run.View
-	switch {
-	case c.JSON:
-		view = &jsonView{w: a.stdout}
-	case a.isTerminal(a.stdout):
-		view = newBarView(a)
-	default:
-		view = newLineView(a)
-	}
-
 	log, closeLog, err := a.runLog(r.Dir)
 	if err != nil {
 		return nil, err
 	}
 
 	defer closeLog()
-	res, err := run.Apply(ctx, p, run.Options{
-		Run: r, OutDir: p.Options.OutDir, Log: log, Views: []run.View{view}, Stop: stop, Done: done, Lock: lock,
-	})
+	opts := run.Options{Run: r, OutDir: p.Options.OutDir, Log: log, Stop: stop, Done: done, Lock: lock}
+	switch {
+	case c.JSON:
+		opts.Events = a.stdout
+	case a.isTerminal(a.stdout):
+		opts.View = newBarView(a)
+	default:
+		opts.View = newLineView(a)
+	}
 
+	res, err := run.Apply(ctx, p, opts)
 	if err != nil {
 		return res, err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,19 +17,6 @@ import (
 
 // heartbeat is how often a running stage prints a line if stdout is not a terminal.
 const heartbeat = 10 * time.Second
-
-// jsonView prints every event in its stored form.
-type jsonView struct {
-	quietEvents
-	w io.Writer
-}
-
-func (v *jsonView) Event(line []byte)                 { fmt.Fprintf(v.w, "%s\n", line) }
-func (v *jsonView) RunStart(*plan.Plan, string)       {}
-func (v *jsonView) StageStart(string, string, string) {}
-func (v *jsonView) StageEnd(*run.StageResult)         {}
-func (v *jsonView) Diagnostics(hcl.Diagnostics)       {}
-func (v *jsonView) RunEnd(*run.Applied)               {}
 
 // lineView prints lines for a log file.
 type lineView struct {
@@ -246,9 +232,6 @@ func (v *lineView) Diagnostics(diags hcl.Diagnostics) {
 		return // the diagnostics were printed, and the stage's status contains the failure
 	}
 }
-
-// Event implements run.View.
-func (v *lineView) Event([]byte) {}
 
 // RunEnd implements run.View.
 func (v *lineView) RunEnd(r *run.Applied) { v.app.viewResult(v.p, r) }

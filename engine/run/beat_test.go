@@ -28,7 +28,6 @@ func (b *beats) Message(string, string, string)    {}
 func (b *beats) StageEnd(*StageResult)             {}
 func (b *beats) Diagnostics(hcl.Diagnostics)       {}
 func (b *beats) RunEnd(*Applied)                   {}
-func (b *beats) Event([]byte)                      {}
 
 // TestProgressRepeatsWhileNothingHappens shows a stage that says nothing for a
 // long time, and none that has ended.
@@ -47,7 +46,7 @@ func TestProgressRepeatsWhileNothingHappens(t *testing.T) {
 			return &stage.Outcome{Status: stage.StatusOK, Data: rows(1)}, nil
 		}
 		b.apply("thing \"slow\" {}\nthing \"next\" { input = thing.slow }\n",
-			func(o *Options, _ *plan.Options) { o.Views = []View{view} })
+			func(o *Options, _ *plan.Options) { o.View = view })
 		want := []string{"5 thing.slow 0/0", "7 thing.slow 1/2", "10 thing.slow 1/2", "15 thing.next 0/0"}
 		if !slices.Equal(view.seen, want) {
 			t.Errorf("seen %q, want %q", view.seen, want)

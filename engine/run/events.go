@@ -14,7 +14,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"aicplan/engine/checkpoint"
 	"aicplan/engine/plan"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
@@ -30,13 +29,12 @@ type View interface {
 	StageEnd(r *StageResult)
 	Diagnostics(diags hcl.Diagnostics)
 	RunEnd(r *Applied)
-	// Event is called for each event of the run's file with its JSON object.
-	Event(line []byte)
 }
 
-// events passes the events of a run to the views and writes them as NDJSON to the run folder.
+// events passes the events of a run to the view and writes them as NDJSON to the run folder.
 type events struct {
-	views []View
+	view  View      // may be nil
+	copy  io.Writer // gets the lines of the file as well; may be nil
 	runID string
 	plan  *plan.Plan // set by runStart
 
@@ -95,20 +93,20 @@ func hostname() string {
 	return name
 }
 
-func newEvents(run *checkpoint.Run, views []View) (*events, error) {
-	path := filepath.Join(run.Dir, "events.ndjson")
+func newEvents(opts Options) (*events, error) {
+	path := filepath.Join(opts.Run.Dir, "events.ndjson")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the run's events: %w", err)
 	}
-	return &events{views: views, runID: run.ID, file: f, last: map[string]time.Time{},
+	return &events{view: opts.View, copy: opts.Events, runID: opts.Run.ID, file: f, last: map[string]time.Time{},
 		running: map[string]stage.Progress{}, ended: make(chan struct{})}, nil
 }
 
-// each calls f for every view.
-func (e *events) each(f func(View)) {
-	for _, v := range e.views {
-		f(v)
+// show calls f with the view, if there is one.
+func (e *events) show(f func(View)) {
+	if e.view != nil {
+		f(e.view)
 	}
 }
 
@@ -127,8 +125,11 @@ func (e *events) write(level, typ, message, address string, fields map[string]an
 			"@message": fmt.Sprintf("event %s cannot be written: %v", typ, err)})
 	}
 
-	e.append(append(line, '\n'))
-	e.each(func(v View) { v.Event(line) })
+	line = append(line, '\n')
+	e.append(line)
+	if e.copy != nil {
+		e.copy.Write(line) // a reader that has gone does not end the run
+	}
 }
 
 // append writes a complete line or nothing. If the disk is full, a partial line would make the next one unreadable,
@@ -156,7 +157,7 @@ func (e *events) runStart(p *plan.Plan) {
 			"inputs": p.Config.Inputs(), "options": p.Options.Stage,
 			"graph": graphOf(p), "host": hostname(), "pid": os.Getpid(),
 			"whole": len(p.Options.Targets)+len(p.Options.Excludes) == 0})
-	e.each(func(v View) { v.RunStart(p, e.runID) })
+	e.show(func(v View) { v.RunStart(p, e.runID) })
 	go e.beat()
 }
 
@@ -177,7 +178,7 @@ func (e *events) beat() {
 		}
 		for _, s := range e.plan.Stages {
 			if p, ok := e.running[s.Address()]; ok {
-				e.each(func(v View) { v.Progress(s.Address(), p) })
+				e.show(func(v View) { v.Progress(s.Address(), p) })
 			}
 		}
 		e.mu.Unlock()
@@ -190,7 +191,7 @@ func (e *events) stageStart(s *plan.Stage) {
 	e.write("info", "stage_start", s.Address()+" starts: "+s.Reason, s.Address(),
 		map[string]any{"kind": s.Instance.Kind.Name, "class": s.Class(), "reason": s.Reason})
 	e.running[s.Address()] = stage.Progress{}
-	e.each(func(v View) { v.StageStart(s.Address(), s.Instance.Kind.Name, s.Reason) })
+	e.show(func(v View) { v.StageStart(s.Address(), s.Instance.Kind.Name, s.Reason) })
 }
 
 func (e *events) stageEnd(r *StageResult) {
@@ -222,7 +223,7 @@ func (e *events) stageEnd(r *StageResult) {
 	}
 
 	e.write(level, "stage_end", endText(r), r.Address, fields)
-	e.each(func(v View) { v.StageEnd(r) })
+	e.show(func(v View) { v.StageEnd(r) })
 }
 
 // endText describes the end of a stage. Some messages begin with the status.
@@ -243,7 +244,7 @@ func (e *events) runEnd(r *Applied) {
 	close(e.ended)
 	e.write("info", "run_end", fmt.Sprintf("run %s ended with exit code %d", r.RunID, r.ExitCode()), "",
 		map[string]any{"exit_code": r.ExitCode(), "seconds": r.Seconds})
-	e.each(func(v View) { v.RunEnd(r) })
+	e.show(func(v View) { v.RunEnd(r) })
 }
 
 func (e *events) diagnostics(diags hcl.Diagnostics) {
@@ -252,7 +253,7 @@ func (e *events) diagnostics(diags hcl.Diagnostics) {
 	for _, d := range diags {
 		e.write("error", "diagnostic", d.Error(), "", nil)
 	}
-	e.each(func(v View) { v.Diagnostics(diags) })
+	e.show(func(v View) { v.Diagnostics(diags) })
 }
 
 // Progress implements stage.Events. It writes at most one line per second and stage to the file.
@@ -265,7 +266,7 @@ func (e *events) Progress(address string, p stage.Progress) {
 		e.write("info", "stage_progress", fmt.Sprintf("%s: %d of %d", address, p.Done, p.Total), address,
 			map[string]any{"done": p.Done, "failed": p.Failed, "skipped": p.Skipped, "total": p.Total, "before": p.Before})
 	}
-	e.each(func(v View) { v.Progress(address, p) })
+	e.show(func(v View) { v.Progress(address, p) })
 }
 
 // Message implements stage.Events.
@@ -273,7 +274,7 @@ func (e *events) Message(address, level, text string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.write(level, "message", text, address, nil)
-	e.each(func(v View) { v.Message(address, level, text) })
+	e.show(func(v View) { v.Message(address, level, text) })
 }
 
 // Emit implements stage.Events.

@@ -5,6 +5,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"sync"
@@ -22,11 +23,11 @@ import (
 
 // Options of a run.
 type Options struct {
-	Run         *checkpoint.Run
-	OutDir      string // absolute; exports write only inside
-	Parallelism int    // number of concurrent stages without a device; 0 means the number of cores
-	Log         hclog.Logger
-	Views       []View
+	Run    *checkpoint.Run
+	OutDir string // absolute; exports write only inside
+	Log    hclog.Logger
+	View   View      // shows the run; may be nil
+	Events io.Writer // gets the events as NDJSON; may be nil
 	// Stop is closed by the first Ctrl-C.
 	Stop <-chan struct{}
 	// Lock is the lock of the state folder, if other runs may use the folder while this one waits for jobs.
@@ -93,12 +94,8 @@ type runner struct {
 // Apply runs a plan and returns the results of its stages, including failed ones. It returns an error if the run
 // cannot continue, for example because the state folder cannot be written.
 func Apply(ctx context.Context, p *plan.Plan, opts Options) (*Applied, error) {
-	if opts.Parallelism <= 0 {
-		opts.Parallelism = max(2, runtime.GOMAXPROCS(0))
-	}
-
 	started := time.Now()
-	ev, err := newEvents(opts.Run, opts.Views)
+	ev, err := newEvents(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +152,8 @@ func (r *runner) loop(ctx context.Context) {
 	finished := make(chan string)
 	started, free := map[string]bool{}, map[string]func(){}
 	running, deviceBusy, cpuRunning := 0, false, 0
-	warm := "" // runtime whose workers the last stage left running
+	mostRunning := max(2, runtime.GOMAXPROCS(0)) // stages without a device
+	warm := ""                                   // runtime whose workers the last stage left running
 	r.holds.add()
 	for {
 		for _, s := range r.warmFirst(warm, started) {
@@ -176,7 +174,7 @@ func (r *runner) loop(ctx context.Context) {
 			switch device := s.Class().OwnsDevices(); {
 			case elsewhere: // it uses other machines
 				free[addr] = func() {}
-			case device && deviceBusy, !device && cpuRunning >= r.opts.Parallelism:
+			case device && deviceBusy, !device && cpuRunning >= mostRunning:
 				continue
 			case device:
 				warm = warmed

@@ -295,7 +295,7 @@ device "x" {}
 device "y" {}
 thing "p" {}
 thing "q" {}
-`, func(o *Options, _ *plan.Options) { o.Parallelism = 2 })
+`)
 	if most != 1 {
 		t.Errorf("%d device stages at once", most)
 	}
