@@ -110,16 +110,9 @@ func (c *Cases) fill(w *walker) hcl.Diagnostics {
 		dict, ids := compact(v, all)
 		info := c.Spec.names[name]
 		if _, why := columnKind(dict); why != "" {
-			diags = append(diags, errorAt(
-				info.rng,
-				"Invalid column",
-				fmt.Sprintf(
-					"The column %q %s. Columns are numbers, strings or bools; to keep a helper out of the cases, list the wanted "+
-						"columns in the grid's columns.",
-					name,
-					why,
-				),
-			))
+			diags = append(diags, errorAt(info.rng, "Invalid column",
+				"The column %q %s. Columns are numbers, strings or bools; to keep a helper out of the cases, list the wanted "+
+					"columns in the grid's columns.", name, why))
 			continue
 		}
 

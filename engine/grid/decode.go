@@ -1,7 +1,6 @@
 package grid
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -126,11 +125,9 @@ var (
 // Decode reads the body of a grid block and runs all checks that do not need an expansion. partOf
 // resolves the parts that the grid includes; it may be nil if there are no parts. The spec is nil
 // if and only if the diagnostics contain errors. Every diagnostic has a Subject.
-func Decode(body hcl.Body, eval Evaluator, partOf PartOf) (spec *Spec, diags hcl.Diagnostics) {
-	rng := body.MissingItemRange()
-	defer recoverTo(&diags, rng, func() { spec = nil })
+func Decode(body hcl.Body, eval Evaluator, partOf PartOf) (*Spec, hcl.Diagnostics) {
 	d := &decoder{eval: eval, partOf: partOf}
-	spec = d.grid(body)
+	spec := d.grid(body)
 	if !d.diags.HasErrors() {
 		d.resolve(spec, nil)
 	}
@@ -139,28 +136,12 @@ func Decode(body hcl.Body, eval Evaluator, partOf PartOf) (spec *Spec, diags hcl
 		d.resolve(spec.Sweep, spec)
 	}
 
-	diags = noteInclusions(located(d.diags, rng), d.inclusions)
+	diags := noteInclusions(located(d.diags, body.MissingItemRange()), d.inclusions)
 	if diags.HasErrors() {
 		return nil, diags
 	}
 
 	return spec, diags
-}
-
-// recoverTo converts a panic of a library into a diagnostic, so that no plan text can crash the
-// program.
-func recoverTo(diags *hcl.Diagnostics, rng hcl.Range, then func()) {
-	if p := recover(); p != nil {
-		*diags = append(*diags, errorAt(
-			rng,
-			"Grid cannot be evaluated",
-			fmt.Sprintf(
-				"Evaluating this block failed in an unexpected way: %v. Please report this as a fault of aicplan, with the block.",
-				p,
-			),
-		))
-		then()
-	}
 }
 
 type decoder struct {
@@ -196,7 +177,7 @@ func (d *decoder) next() int {
 }
 
 func (d *decoder) errorf(rng hcl.Range, summary, format string, args ...any) {
-	d.diags = append(d.diags, errorAt(rng, summary, fmt.Sprintf(format, args...)))
+	d.diags = append(d.diags, errorAt(rng, summary, format, args...))
 }
 
 // content reads the attributes and blocks of a body.

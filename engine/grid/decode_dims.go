@@ -1,7 +1,6 @@
 package grid
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -58,7 +57,7 @@ func (d *decoder) noteRepeated(dim *Dim, expr hcl.Expression) {
 		text := exactKey(v)
 		if seen[text] {
 			d.diags = append(d.diags, warnAt(elementRange(expr, i), "Repeated value",
-				fmt.Sprintf("Axis %q has the value %s twice; it counts once.", dim.Name, display(v))))
+				"Axis %q has the value %s twice; it counts once.", dim.Name, display(v)))
 		}
 
 		seen[text] = true
@@ -171,7 +170,7 @@ func (d *decoder) noteEmpty(dim *Dim, rng hcl.Range) {
 	}
 
 	d.diags = append(d.diags, warnAt(rng, "Empty "+strings.ToLower(what),
-		fmt.Sprintf("%s %q has no values, so nothing that it takes part in has any cases.", what, dim.Name)))
+		"%s %q has no values, so nothing that it takes part in has any cases.", what, dim.Name))
 }
 
 // column converts the values of one name to one common type.

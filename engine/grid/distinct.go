@@ -3,7 +3,6 @@ package grid
 import (
 	"cmp"
 	"encoding/binary"
-	"fmt"
 	"hash/maphash"
 	"slices"
 	"strings"
@@ -135,7 +134,7 @@ func (w *walker) rank(of *Derive) ([]int32, hcl.Diagnostics) {
 		if ids[i] == idError {
 			w.failed(p, "distinct", func(v cty.Value) *hcl.Diagnostic {
 				return errorAt(of.Range, "Wrong type",
-					fmt.Sprintf("of must be a finite number, string or bool, not %s.", friendly(v)))
+					"of must be a finite number, string or bool, not %s.", friendly(v))
 			})
 			return nil, w.diags
 		}
@@ -145,7 +144,7 @@ func (w *walker) rank(of *Derive) ([]int32, hcl.Diagnostics) {
 
 	if _, why := columnKind(dict.vals); why != "" {
 		return nil, hcl.Diagnostics{errorAt(of.Range, "Mixed types",
-			fmt.Sprintf("The value of of %s; such values cannot be compared.", why))}
+			"The value of of %s; such values cannot be compared.", why)}
 	}
 
 	slices.SortFunc(order, func(a, b int32) int { return compare(dict.vals[a], dict.vals[b]) })

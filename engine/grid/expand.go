@@ -19,8 +19,7 @@ type options struct {
 	walk   func(*walker)
 }
 
-func expand(spec *Spec, opts options) (cases *Cases, diags hcl.Diagnostics) {
-	defer recoverTo(&diags, spec.Range, func() { cases = nil })
+func expand(spec *Spec, opts options) (*Cases, hcl.Diagnostics) {
 	w := newWalker(newProgram(spec, nil), opts.limits)
 	opts.walk(w)
 	if w.diags.HasErrors() {

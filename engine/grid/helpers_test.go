@@ -33,7 +33,7 @@ func (e testEval) Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.E
 			v, ok := e.vars[root]
 			if !ok {
 				diags = append(diags, errorAt(t.SourceRange(), "Unknown reference",
-					fmt.Sprintf("Nothing here is called %q.", root)))
+					"Nothing here is called %q.", root))
 				continue
 			}
 

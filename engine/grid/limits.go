@@ -43,13 +43,10 @@ func (w *walker) tooLarge(why string) {
 		sizes = fmt.Sprintf("in %s: %s", w.set.set.label(), sizes)
 	}
 
-	w.diags = append(w.diags, errorAt(w.longest(), "Grid too large", fmt.Sprintf(
+	w.diags = append(w.diags, errorAt(w.longest(), "Grid too large",
 		"The grid declares %s combinations (%s), and %s. Shorten an axis, make rows of values that belong together, or add "+
 			"a filter that needs only the outer loops; loop_order decides which are outer.",
-		count(w.p.declared()),
-		sizes,
-		why,
-	)))
+		count(w.p.declared()), sizes, why))
 }
 
 // longest returns the range of the longest loop of the current set, which is the first candidate to
@@ -77,7 +74,7 @@ func (w *walker) filterFailed(f *filterProg) {
 	f.broken = true
 	w.failed(f.whole, fmt.Sprintf("filter %q", f.src.Label()), func(v cty.Value) *hcl.Diagnostic {
 		return errorAt(f.whole.expr.src.Range(), "Filter without an answer",
-			fmt.Sprintf("keep must be true or false; it is %s.", friendly(v)))
+			"keep must be true or false; it is %s.", friendly(v))
 	})
 }
 
@@ -91,7 +88,7 @@ func (w *walker) deriveFailed(v *variable) {
 	dp.failing = true
 	w.failed(dp.prog, fmt.Sprintf("derive %q", v.info.name), func(cty.Value) *hcl.Diagnostic {
 		return errorAt(dp.prog.expr.src.Range(), "Number out of range",
-			fmt.Sprintf("The value of %q is not a finite number.", v.info.name))
+			"The value of %q is not a finite number.", v.info.name)
 	})
 }
 

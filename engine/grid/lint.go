@@ -83,7 +83,7 @@ func (l *linter) typeOf(e *Expr, node hcl.Expression) cty.Type {
 }
 
 func (l *linter) errorf(rng hcl.Range, summary, format string, args ...any) {
-	l.report(errorAt(rng, summary, fmt.Sprintf(format, args...)))
+	l.report(errorAt(rng, summary, format, args...))
 }
 
 // report adds a diagnostic unless one with the same range and summary exists.
@@ -316,7 +316,7 @@ func (l *linter) offAxis(info *nameInfo, v cty.Value, rng hcl.Range) {
 		detail += fmt.Sprintf(" Did you mean %s?", near)
 	}
 
-	d := warnAt(rng, "Value not on the axis", detail)
+	d := warnAt(rng, "Value not on the axis", "%s", detail)
 	d.Expression, d.EvalContext = l.cur.src, l.ctx
 	l.report(d)
 }

@@ -1,6 +1,7 @@
 package grid
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -75,12 +76,15 @@ func nearestValue(v cty.Value, samples []string) string {
 	return ""
 }
 
-func errorAt(rng hcl.Range, summary, detail string) *hcl.Diagnostic {
-	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: rng.Ptr()}
+func errorAt(rng hcl.Range, summary, format string, args ...any) *hcl.Diagnostic {
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(format, args...),
+		Subject: rng.Ptr()}
 }
 
-func warnAt(rng hcl.Range, summary, detail string) *hcl.Diagnostic {
-	return &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: summary, Detail: detail, Subject: rng.Ptr()}
+func warnAt(rng hcl.Range, summary, format string, args ...any) *hcl.Diagnostic {
+	d := errorAt(rng, summary, format, args...)
+	d.Severity = hcl.DiagWarning
+	return d
 }
 
 // located sets the Subject of every diagnostic without one to rng.

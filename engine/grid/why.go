@@ -82,8 +82,7 @@ const whyLimit = 5_000_000
 // columns, axes, fields of rows, derived values and, for the points inside a case, names of the
 // sweep. Any of them may be omitted. Values are converted to the type of their name. The verdict is
 // nil if and only if the diagnostics contain errors, which are those of Expand.
-func Why(spec *Spec, given map[string]cty.Value) (verdict *Reasons, diags hcl.Diagnostics) {
-	defer recoverTo(&diags, spec.Range, func() { verdict = nil })
+func Why(spec *Spec, given map[string]cty.Value) (*Reasons, hcl.Diagnostics) {
 	inCase, inPoint := map[string]cty.Value{}, map[string]cty.Value{}
 	for name, val := range given {
 		if spec.Sweep != nil && spec.names[name] == nil && spec.Sweep.names[name] != nil {
