@@ -19,7 +19,6 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"aicplan/sink/base/fileutil"
-	"aicplan/sink/base/textutil"
 )
 
 // autoVarsSuffix is the suffix of variable files next to a plan that are loaded automatically.
@@ -114,10 +113,6 @@ func (s *sources) file(path string) (*hcl.File, hcl.Diagnostics) {
 	if err != nil {
 		return nil, errorAt(startOf(name), "Cannot read the file", "%s.", reason(err))
 	}
-	if diags := notText(src, name); diags.HasErrors() {
-		return nil, diags
-	}
-
 	f, diags := s.parser.ParseHCL(src, name)
 	return f, firstError(diags)
 }
@@ -135,24 +130,6 @@ func firstError(diags hcl.Diagnostics) hcl.Diagnostics {
 	}
 
 	return out
-}
-
-// notText rejects invisible characters that HCL would accept, and files in another encoding, with
-// one error per file.
-func notText(src []byte, name string) hcl.Diagnostics {
-	at := bytes.IndexByte(src, 0)
-	utf16 := bytes.HasPrefix(src, []byte{0xff, 0xfe}) || bytes.HasPrefix(src, []byte{0xfe, 0xff})
-	switch {
-	case utf16:
-		return errorAt(startOf(name), "Wrong encoding", "The file is UTF-16. Plans are UTF-8: save it as that.")
-	case at >= 0:
-		return errorAt(byteRange(src, at, name), "Not a text file", "A NUL byte is here. Plans are text in UTF-8.")
-	}
-	if i := textutil.NotUTF8(src); i >= 0 {
-		return errorAt(byteRange(src, i, name), "Wrong encoding",
-			"This is no UTF-8. Plans are UTF-8: save the file as that.")
-	}
-	return nil
 }
 
 // ParseFile parses a file in the plan language that is not a plan. Diagnostics show the path
@@ -192,13 +169,6 @@ func besides(path string, err error) string {
 // startOf returns the place of errors about a file as a whole.
 func startOf(name string) hcl.Range {
 	return hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
-}
-
-// byteRange returns the place of one byte of a file.
-func byteRange(src []byte, at int, name string) hcl.Range {
-	start := bytes.LastIndexByte(src[:at], '\n') + 1
-	pos := hcl.Pos{Line: 1 + bytes.Count(src[:at], []byte{'\n'}), Column: 1 + utf8.RuneCount(src[start:at]), Byte: at}
-	return hcl.Range{Filename: name, Start: pos, End: pos}
 }
 
 // planFiles returns the files of the module at path: the file itself, or all plan files of a folder
