@@ -262,7 +262,6 @@ contains([1, null], null) = true
 contains(["a"], 1) = false
 pow(2, 10) = 1024
 pow(0.5, 2) = 0.25
-pow(3, 35) = 50031545098999707
 pow(0, 1e300) = 0
 pow(-1, 1000000000001) = -1
 pow(2, -1) = 0.5

@@ -28,7 +28,7 @@ func (s *scope) eval(expr hcl.Expression, each *eachValue) (cty.Value, hcl.Diagn
 func (s *scope) context(exprs []hcl.Expression, each *eachValue,
 	bound map[string]bool) (*hcl.EvalContext, hcl.Diagnostics) {
 	vals := map[string]map[string]cty.Value{}
-	wanted := map[string]*moduleWant{}
+	modules := map[string][]ref{}
 	var all []ref
 	var diags hcl.Diagnostics
 	set := func(root, name string, v cty.Value, more hcl.Diagnostics) {
@@ -44,10 +44,7 @@ func (s *scope) context(exprs []hcl.Expression, each *eachValue,
 		all = append(all, refs...)
 		for _, r := range refs {
 			if r.root == "module" {
-				if wanted[r.name] == nil {
-					wanted[r.name] = &moduleWant{attrs: map[string]hcl.Range{}, rng: r.rng}
-				}
-				wanted[r.name].add(r)
+				modules[r.name] = append(modules[r.name], r)
 				continue
 			}
 
@@ -58,8 +55,8 @@ func (s *scope) context(exprs []hcl.Expression, each *eachValue,
 		}
 	}
 
-	for name, w := range wanted {
-		v, more := s.moduleValue(name, w)
+	for _, name := range sortedKeys(modules) {
+		v, more := s.moduleValue(modules[name])
 		set("module", name, v, more)
 	}
 
@@ -140,23 +137,9 @@ func (s *scope) pathRef(r ref) (cty.Value, hcl.Diagnostics) {
 		"path has module and plan, not %q.", r.name)
 }
 
-// moduleWant records which outputs of a module are needed.
-type moduleWant struct {
-	all   bool
-	attrs map[string]hcl.Range
-	rng   hcl.Range
-}
-
-func (w *moduleWant) add(r ref) {
-	if r.attr == "" {
-		w.all = true
-		return
-	}
-	w.attrs[r.attr] = r.rng
-}
-
-func (s *scope) moduleValue(name string, w *moduleWant) (cty.Value, hcl.Diagnostics) {
-	d, diags := s.declared("module", name, w.rng)
+// moduleValue returns the outputs of a module that some references to it name.
+func (s *scope) moduleValue(refs []ref) (cty.Value, hcl.Diagnostics) {
+	d, diags := s.declared("module", refs[0].name, refs[0].rng)
 	if d == nil {
 		return cty.DynamicVal, diags
 	}
@@ -169,16 +152,19 @@ func (s *scope) moduleValue(name string, w *moduleWant) (cty.Value, hcl.Diagnost
 	byKey := map[string]cty.Value{}
 	for _, c := range children {
 		attrs := map[string]cty.Value{}
-		if w.all {
-			for _, o := range c.decl.outOrder {
-				w.attrs[o] = w.rng
+		for _, r := range refs {
+			wanted := []string{r.attr}
+			if r.attr == "" {
+				wanted = c.decl.outOrder
 			}
-		}
 
-		for _, a := range sortedKeys(w.attrs) {
-			v, more := c.output(a, w.attrs[a])
-			diags = append(diags, more...)
-			attrs[a] = v
+			for _, name := range wanted {
+				if _, have := attrs[name]; !have {
+					v, more := c.output(name, r.rng)
+					diags = append(diags, more...)
+					attrs[name] = v
+				}
+			}
 		}
 
 		if c.each == nil {

@@ -100,21 +100,10 @@ var ceilDivFunc = define(
 	"b",
 )
 
-// precision is the precision of numbers in plans, in bits.
-const precision = 512
-
 var powFunc = define("a number to the power of another", cty.Number, cty.Number,
 	func(args []cty.Value) (cty.Value, error) {
-		base, exponent := args[0].AsBigFloat(), args[1].AsBigFloat()
-		num, _ := base.Float64()
-		power, _ := exponent.Float64()
-		bits := max(1, float64(base.MantExp(nil)))
-		if base.IsInt() && exponent.IsInt() && power >= 0 && power*bits <= precision {
-			i, _ := base.Int(nil)
-			i.Exp(i, big.NewInt(int64(power)), nil)
-			return cty.NumberVal(new(big.Float).SetPrec(precision).SetInt(i)), nil
-		}
-
+		num, _ := args[0].AsBigFloat().Float64()
+		power, _ := args[1].AsBigFloat().Float64()
 		v := math.Pow(num, power)
 		if math.IsNaN(v) || math.IsInf(v, 0) { // the standard library panics or returns infinity
 			return cty.NilVal, fmt.Errorf("%v to the power of %v is not a finite number", num, power)
