@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -315,17 +314,4 @@ func mayBecomeDir(dir string) error {
 		return fmt.Errorf("exports cannot go to %s: %s is a file; choose another folder with --out-dir", dir, at)
 	}
 	return nil
-}
-
-// fileOnTheWay returns the part of dir that is a file, or "" if dir exists or can be created.
-func fileOnTheWay(dir string) string {
-	for at := dir; ; at = filepath.Dir(at) {
-		info, err := os.Stat(at)
-		switch {
-		case err == nil && !info.IsDir():
-			return at
-		case err == nil, at == filepath.Dir(at):
-			return ""
-		}
-	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -36,17 +35,7 @@ func writable(p *plan.Plan, dir string) error {
 // existing parent. It never creates dir, because removing it could break another aicplan that is about
 // to write there.
 func tryToWrite(dir string) error {
-	at := dir
-	for ; ; at = filepath.Dir(at) {
-		if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at) {
-			break
-		}
-		if _, err := os.Lstat(at); err == nil {
-			return &fs.PathError{Op: "open", Path: at, Err: errors.New("it is a symbolic link to something that does not exist")}
-		}
-	}
-
-	if at != dir {
+	if at := existing(dir); at != dir {
 		tmp, err := os.MkdirTemp(at, ".aicplan-try-*")
 		if err != nil {
 			return err
@@ -60,4 +49,22 @@ func tryToWrite(dir string) error {
 	}
 
 	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// existing returns dir, or its nearest parent that exists.
+func existing(dir string) string {
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); err == nil || at == filepath.Dir(at) {
+			return at
+		}
+	}
+}
+
+// fileOnTheWay returns the part of dir that is a file, or "" if dir exists or can be created.
+func fileOnTheWay(dir string) string {
+	at := existing(dir)
+	if info, err := os.Stat(at); err == nil && !info.IsDir() {
+		return at
+	}
+	return ""
 }

@@ -44,23 +44,18 @@ func TestTryToWrite(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("nothing", filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
 	for name, want := range map[string]string{
 		"":       "",
 		"new/er": "",
 		"file":   "not a directory",
 		"file/x": "not a directory",
-		"link":   "symbolic link to something that does not exist",
-		"link/x": "symbolic link to something that does not exist",
 	} {
 		err := tryToWrite(filepath.Join(dir, name))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", name, err, want)
 		}
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("the trial left something: %v, %v", left, err)
 	}
 }

@@ -173,7 +173,7 @@ func cycleDiags(cfg *config.Config, cycles [][]string) hcl.Diagnostics {
 // write.
 func (p *Plan) checkInputs() hcl.Diagnostics {
 	var diags hcl.Diagnostics
-	by := map[string]writer{}
+	by := map[string]*Stage{}
 	for _, s := range p.Stages {
 		if s.Config != nil {
 			diags = append(diags, p.checkInput(s)...)
@@ -185,7 +185,7 @@ func (p *Plan) checkInputs() hcl.Diagnostics {
 
 // CheckFilesOf does the check of checkInputs for a stage whose files were unknown when the plan was made.
 func (p *Plan) CheckFilesOf(s *Stage) hcl.Diagnostics {
-	by := map[string]writer{}
+	by := map[string]*Stage{}
 	for _, other := range p.Stages {
 		if other != s {
 			p.writtenTwice(other, by)
@@ -195,15 +195,8 @@ func (p *Plan) CheckFilesOf(s *Stage) hcl.Diagnostics {
 	return p.writtenTwice(s, by)
 }
 
-// writer is a stage that writes a file. real is the path of file without symbolic links.
-type writer struct {
-	*Stage
-	file, real string
-}
-
-// writtenTwice adds the files of a stage to by, whose keys are paths in lower case, and returns a diagnostic if another
-// stage writes one of them.
-func (p *Plan) writtenTwice(s *Stage, by map[string]writer) hcl.Diagnostics {
+// writtenTwice adds the files of a stage to by, and returns an error if another stage writes one of them.
+func (p *Plan) writtenTwice(s *Stage, by map[string]*Stage) hcl.Diagnostics {
 	w, ok := s.Config.(stage.FileWriter)
 	if !ok {
 		return nil
@@ -211,45 +204,15 @@ func (p *Plan) writtenTwice(s *Stage, by map[string]writer) hcl.Diagnostics {
 
 	for _, f := range w.Files(p.forecast, false) {
 		f = filepath.Clean(f)
-		real := realPath(filepath.Join(p.Options.OutDir, f))
-		other, taken := by[strings.ToLower(real)]
-		if !taken {
-			by[strings.ToLower(real)] = writer{s, f, real}
-			continue
+		if other := by[f]; other != nil { // further files of the two are the same mistake
+			return s.errorf("File written twice", "%s writes %s, and so does %s (%s:%d): only one of them would be left. "+
+				"Give each a file of its own; with for_each, put each.key into the name.", s.Address(), f, other.Address(),
+				other.Instance.Range.Filename, other.Instance.Range.Start.Line)
 		}
-		also := fmt.Sprintf("%s writes %s, and so does %s (%s:%d)", s.Address(), f, other.Address(),
-			other.Instance.Range.Filename, other.Instance.Range.Start.Line)
-		why := ": only one of them would be left. Give each a file of its own; with for_each, put each.key into the name."
-		switch {
-		case other.real != real:
-			why = " with " + other.file + ": if names have one case only, that is one file, and only one of them is left."
-		case other.file != f:
-			why = " as " + other.file + ": a symbolic link in the output folder makes it one file, and only one of them would " +
-				"be left."
-		}
-
-		diags := s.errorf("File written twice", "%s%s", also, why)
-		if other.real != real {
-			diags[0].Severity = hcl.DiagWarning
-		}
-		return diags // the other files of the two are the same mistake
+		by[f] = s
 	}
 
 	return nil
-}
-
-// realPath returns a path with the symbolic links of its existing part resolved.
-func realPath(path string) string {
-	rest := ""
-	for at := path; ; at = filepath.Dir(at) {
-		if target, err := filepath.EvalSymlinks(at); err == nil {
-			return filepath.Join(target, rest)
-		}
-		if filepath.Dir(at) == at {
-			return path
-		}
-		rest = filepath.Join(filepath.Base(at), rest)
-	}
 }
 
 func (p *Plan) checkInput(s *Stage) hcl.Diagnostics {

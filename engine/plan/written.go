@@ -149,7 +149,7 @@ func (p *Plan) Uses() (reads, writes []string) {
 		names := []string{s.Address()}
 		if w, ok := s.Config.(stage.FileWriter); ok {
 			for _, f := range w.Files(p.forecast, p.sampled(s)) {
-				names = append(names, realPath(filepath.Join(p.Options.OutDir, f)))
+				names = append(names, filepath.Join(p.Options.OutDir, f))
 			}
 		}
 
