@@ -232,9 +232,7 @@ func (a *app) plan(ctx context.Context, f planFlags, opts plan.Options) (*plan.P
 		return nil, err
 	}
 
-	opts.Progress = a.planProgress()
 	p, diags := plan.Build(ctx, cfg, store, opts)
-	opts.Progress.Close()
 	return p, a.report(cfg, diags)
 }
 
@@ -263,28 +261,6 @@ func (a *app) planStage(f planFlags, address string, cases bool) (*plan.Stage, e
 
 	p, diags := plan.Build(context.Background(), cfg, store, opts)
 	return p.Stage(in.Address), a.report(cfg, diags)
-}
-
-// planProgress returns a progress report for planning. On a terminal it appears after a second;
-// otherwise it prints a line every few seconds.
-func (a *app) planProgress() *plan.Progress {
-	every := 5 * time.Second
-	if a.isTerminal(a.stderr) {
-		every = time.Second
-	}
-	return plan.NewProgress(every, a.showProgress)
-}
-
-// showProgress prints the state of planning; last removes it from a terminal.
-func (a *app) showProgress(text string, last bool) {
-	switch terminal := a.isTerminal(a.stderr); {
-	case !terminal && !last:
-		fmt.Fprintln(a.stderr, text)
-	case terminal && last:
-		fmt.Fprint(textutil.Raw(a.stderr), "\r\x1b[K")
-	case terminal:
-		fmt.Fprint(textutil.Raw(a.stderr), "\r\x1b[K"+textutil.VisibleLine(text))
-	}
 }
 
 // width returns the width for text on stderr: COLUMNS, the terminal's width, or 80.

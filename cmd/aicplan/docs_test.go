@@ -288,11 +288,8 @@ func runDocumented(t *testing.T, dir, at, line string, code int) string {
 		t.Errorf("%s: exit code %d (%v), want %d:\n%s", at, got, err, code, both.String())
 	}
 
-	return strings.ReplaceAll(slowly.ReplaceAllString(both.String(), ""), dir+"/", "")
+	return strings.ReplaceAll(both.String(), dir+"/", "")
 }
-
-// slowly matches output that appears only if planning takes seconds.
-var slowly = regexp.MustCompile(`(?m)^Planning: .* \.\.\.\n`)
 
 // commandPath returns a PATH that starts with aicplan and with a Python that starts quickly.
 func commandPath(t *testing.T) string {

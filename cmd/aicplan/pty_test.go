@@ -16,8 +16,6 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
-
-	"aicplan/sink/base/textutil"
 )
 
 // openPTY returns the two ends of a pseudo terminal with a width.
@@ -224,25 +222,5 @@ collect "a_collect_with_quite_a_long_name_that_does_not_fit" {
 				t.Errorf("%d columns: a line has %d: %s", columns, n, line)
 			}
 		}
-	}
-}
-
-// TestPlanningProgressRedraws checks that the line of progress is removed by an escape sequence.
-func TestPlanningProgressRedraws(t *testing.T) {
-	t.Parallel()
-	master, terminal := openPTY(t, 80)
-	a := &app{stderr: &textutil.Writer{W: terminal, Colors: true}}
-	a.showProgress("Planning: 1 of 2 stages, at grid.\x1b[31mred", false)
-	a.showProgress("", true)
-
-	want := "\r\x1b[KPlanning: 1 of 2 stages, at grid.\\u001b[31mred\r\x1b[K"
-	got := make([]byte, len(want))
-	// A read of a terminal may return one of the two writes only.
-	if _, err := io.ReadFull(master, got); err != nil {
-		t.Fatal(err)
-	}
-
-	if string(got) != want {
-		t.Errorf("printed %q, want %q", got, want)
 	}
 }

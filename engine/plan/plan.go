@@ -33,8 +33,6 @@ type Options struct {
 	// OutDir is the absolute path of the output folder, or "" if nothing is going to be written. A saved plan does not
 	// contain it.
 	OutDir string `json:"-"`
-	// Progress shows the progress of planning. It may be nil.
-	Progress *Progress `json:"-"`
 }
 
 // Plan contains the decisions about the stages of a config.
@@ -231,7 +229,6 @@ func (p *Plan) checkInput(s *Stage) hcl.Diagnostics {
 
 // decideAll decides about all stages, concurrently as far as the graph allows.
 func (p *Plan) decideAll(ctx context.Context) hcl.Diagnostics {
-	p.Options.Progress.start(len(p.Stages))
 	done := map[string]chan struct{}{}
 	for _, s := range p.Stages {
 		done[s.Address()] = make(chan struct{})
@@ -252,7 +249,6 @@ func (p *Plan) decideAll(ctx context.Context) hcl.Diagnostics {
 			}
 			sem <- struct{}{}
 			defer func() { <-sem }()
-			defer p.Options.Progress.planned()
 			diags := guarded(s, func() hcl.Diagnostics { return p.Decide(ctx, s) })
 			if !diags.HasErrors() {
 				p.publish(s)
