@@ -196,9 +196,6 @@ func (d *decoder) grid(body hcl.Body) *Spec {
 
 	if a := content.Attributes["op"]; a != nil {
 		spec.Range = a.NameRange
-		if spec.Op == "" && !d.diags.HasErrors() {
-			d.errorf(a.Expr.Range(), "Empty op", "A grid's op names the operation to measure, for example \"gemm\".")
-		}
 		// otherwise the op could not be separated from the parameters in the hash of a case ID
 		if strings.ContainsFunc(spec.Op, unicode.IsControl) {
 			d.errorf(a.Expr.Range(), "Unsuitable op",
@@ -327,19 +324,10 @@ func (d *decoder) derive(b *hcl.Block) *Derive {
 
 func (d *decoder) filter(b *hcl.Block, set string) *Filter {
 	content := d.content(b.Body, filterSchema)
-	broken := len(d.diags)
 	f := &Filter{Name: b.Labels[0], Set: set, Range: b.DefRange, order: d.next(), in: d.in,
 		Reason: d.str(content.Attributes["reason"])}
-	if a := content.Attributes["reason"]; a != nil && len(d.diags) == broken && strings.TrimSpace(f.Reason) == "" {
-		d.errorf(a.Expr.Range(), "Empty reason",
-			"Say why these combinations are left out: plans, why and reports show it.")
-	}
-
 	if a := content.Attributes["keep"]; a != nil {
 		f.keep = d.lazy(a.Expr)
-	}
-	if f.Name == "" {
-		d.errorf(b.LabelRanges[0], "Invalid name", "A filter needs a name: waterfalls and explanations show it.")
 	}
 
 	return f
@@ -403,10 +391,6 @@ func (d *decoder) distinct(spec *Spec, blocks hcl.Blocks) {
 			var ranges []hcl.Range
 			spec.Distinct.By, ranges = d.names(a)
 			d.boundEverywhere(spec, spec.Distinct.By, ranges, "by")
-			if len(spec.Distinct.By) == 0 && !d.diags.HasErrors() {
-				d.errorf(a.Expr.Range(), "Empty key",
-					"Without a name in by, only one case would stay. Leave by out to mean all columns.")
-			}
 		}
 
 		prefer, of := content.Attributes["prefer"], content.Attributes["of"]
