@@ -66,30 +66,5 @@ func valueWord(v cty.Value) (string, bool) {
 
 // jsonValue converts a value for JSON. Values that JSON cannot represent become words.
 func jsonValue(v cty.Value) any {
-	if word, ok := valueWord(v); ok {
-		return word
-	}
-
-	switch t := v.Type(); {
-	case v.IsNull():
-		return nil
-	case t == cty.String:
-		return v.AsString()
-	case t == cty.Bool:
-		return v.True()
-	case t == cty.Number:
-		return json.Number(v.AsBigFloat().Text('f', -1))
-	case t.IsObjectType() || t.IsMapType():
-		out := map[string]any{}
-		for name, e := range v.AsValueMap() {
-			out[name] = jsonValue(e)
-		}
-		return out
-	}
-
-	out := []any{}
-	for _, e := range v.AsValueSlice() {
-		out = append(out, jsonValue(e))
-	}
-	return out
+	return stage.ToGo(v, func(v cty.Value) (any, bool) { return valueWord(v) })
 }

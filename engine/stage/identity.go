@@ -12,7 +12,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
-	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/sink/base/textutil"
@@ -170,52 +169,63 @@ func valueOf(v reflect.Value) any {
 
 // Plain returns a value of a plan for encoding/json, with references as in Values. Null is nil. An unknown value
 // is an object that states so.
-func Plain(v cty.Value) any {
-	if v == cty.NilVal {
-		return nil
-	}
-	if v.HasMark(Sensitive) {
-		return textutil.Redacted
-	}
+func Plain(v cty.Value) any { return ToGo(v, plainSpecial) }
+
+// plainSpecial converts the values that JSON cannot represent.
+func plainSpecial(v cty.Value) (any, bool) {
 	switch {
+	case v == cty.NilVal:
+		return nil, true
+	case v.HasMark(Sensitive):
+		return textutil.Redacted, true
 	case !v.IsKnown():
-		return map[string]any{"unknown": v.Type().FriendlyName()}
+		return map[string]any{"unknown": v.Type().FriendlyName()}, true
+	case v.IsNull():
+		return nil, true
+	case IsRef(v):
+		return plainRef(v.GetAttr("ref").EncapsulatedValue()), true
+	case v.Type().IsCapsuleType():
+		return plainRef(v.EncapsulatedValue()), true
+	}
+	return nil, false
+}
+
+// ToGo converts a value for encoding/json. special converts the values that JSON cannot represent, at any depth; it
+// returns false for others.
+func ToGo(v cty.Value, special func(cty.Value) (any, bool)) any {
+	if out, ok := special(v); ok {
+		return out
+	}
+
+	switch t := v.Type(); {
 	case v.IsNull():
 		return nil
-	case IsRef(v):
-		return plainRef(v.GetAttr("ref").EncapsulatedValue())
-	case v.Type().IsCapsuleType():
-		return plainRef(v.EncapsulatedValue())
-	}
-
-	if t := v.Type(); !t.IsPrimitiveType() {
-		if t.IsObjectType() || t.IsMapType() {
-			out := map[string]any{}
-			for name, e := range v.Elements() {
-				out[name.AsString()] = Plain(e)
-			}
-			return out
-		}
-
-		out := []any{}
-		for _, e := range v.Elements() {
-			out = append(out, Plain(e))
+	case t == cty.String:
+		return v.AsString()
+	case t == cty.Bool:
+		return v.True()
+	case t == cty.Number:
+		return numberText(v.AsBigFloat())
+	case t.IsObjectType() || t.IsMapType():
+		out := map[string]any{}
+		for name, e := range v.Elements() {
+			out[name.AsString()] = ToGo(e, special)
 		}
 		return out
 	}
 
-	if v.Type() == cty.Number { // most numbers are integers, and formatting others is slow
-		if f := v.AsBigFloat(); !f.Signbit() {
-			if n, exact := f.Int64(); exact == big.Exact {
-				return json.RawMessage(strconv.FormatInt(n, 10))
-			}
-		}
+	out := []any{}
+	for _, e := range v.Elements() {
+		out = append(out, ToGo(e, special))
 	}
-	raw, err := ctyjson.Marshal(v, v.Type())
-	if err != nil {
-		panic(fmt.Sprintf("stage: %s as JSON: %v", v.Type().FriendlyName(), err)) // a known primitive
+	return out
+}
+
+func numberText(f *big.Float) json.Number {
+	if n, exact := f.Int64(); exact == big.Exact && !f.Signbit() { // most numbers; formatting others is slow
+		return json.Number(strconv.FormatInt(n, 10))
 	}
-	return json.RawMessage(raw)
+	return json.Number(f.Text('f', -1))
 }
 
 func plainRef(ref any) any {
