@@ -93,8 +93,14 @@ func unknownKeys(v cty.Value) bool {
 // returns nil if the order is unknown; keys are then sorted by name.
 func (s *scope) keyOrder(expr hcl.Expression) map[string]int {
 	order := map[string]int{}
-	from, expr := s.literal(expr, true, 0)
+	from, expr := s.literal(expr, 0)
 	switch e := expr.(type) {
+	case *hclsyntax.ForExpr: // { for k, v in ... : k => ... } keeps the keys
+		if key, ok := e.KeyExpr.(*hclsyntax.ScopeTraversalExpr); ok && len(key.Traversal) == 1 &&
+			key.Traversal.RootName() == e.KeyVar {
+			return from.keyOrder(e.CollExpr)
+		}
+
 	case *hclsyntax.ObjectConsExpr:
 		for i, item := range e.Items {
 			key, ok := from.keyText(item.KeyExpr)
@@ -123,7 +129,7 @@ func (s *scope) keyOrder(expr hcl.Expression) map[string]int {
 // contains it. If the item cannot be determined, it returns the expression that produces all items,
 // and item is false.
 func (s *scope) itemOf(expr hcl.Expression, key string) (from *scope, found hcl.Expression, item bool) {
-	from, found = s.literal(expr, false, 0)
+	from, found = s.literal(expr, 0)
 	if obj, ok := found.(*hclsyntax.ObjectConsExpr); ok {
 		for _, item := range obj.Items {
 			if k, ok := from.keyText(item.KeyExpr); ok && k == key {
@@ -143,26 +149,19 @@ func (s *scope) keyText(expr hcl.Expression) (string, bool) {
 }
 
 // literal follows an expression to the object literal that defines its value, as far as possible. It
-// returns the expression that it reached and the module that contains it. With keysOnly it also
-// follows what has the same keys and other values.
-func (s *scope) literal(expr hcl.Expression, keysOnly bool, depth int) (*scope, hcl.Expression) {
+// returns the expression that it reached and the module that contains it.
+func (s *scope) literal(expr hcl.Expression, depth int) (*scope, hcl.Expression) {
 	if depth > 8 {
 		return s, expr
 	}
 
 	switch e := expr.(type) {
 	case *hclsyntax.ParenthesesExpr:
-		return s.literal(e.Expression, keysOnly, depth+1)
-
-	case *hclsyntax.ForExpr:
-		if key, ok := e.KeyExpr.(*hclsyntax.ScopeTraversalExpr); ok && keysOnly && len(key.Traversal) == 1 &&
-			key.Traversal.RootName() == e.KeyVar {
-			return s.literal(e.CollExpr, keysOnly, depth+1)
-		}
+		return s.literal(e.Expression, depth+1)
 
 	case *hclsyntax.ScopeTraversalExpr:
-		if from, next := s.definition(e.Traversal, keysOnly); next != nil {
-			return from.literal(next, keysOnly, depth+1)
+		if from, next := s.definition(e.Traversal); next != nil {
+			return from.literal(next, depth+1)
 		}
 	}
 
@@ -171,7 +170,7 @@ func (s *scope) literal(expr hcl.Expression, keysOnly bool, depth int) (*scope, 
 
 // definition returns the expression that a reference to a local, a variable or a module output stands
 // for, or nil.
-func (s *scope) definition(t hcl.Traversal, keysOnly bool) (*scope, hcl.Expression) {
+func (s *scope) definition(t hcl.Traversal) (*scope, hcl.Expression) {
 	root, name := named(t)
 	switch {
 	case root == "local" && len(t) == 2 && s.decl.locals[name] != nil:
@@ -182,14 +181,12 @@ func (s *scope) definition(t hcl.Traversal, keysOnly bool) (*scope, hcl.Expressi
 			if a := s.call.body.Attributes[name]; a != nil {
 				return s.parent, a.Expr
 			}
-		} else if g, ok := s.l.rootVars[name]; ok && keysOnly {
+		} else if g, ok := s.l.rootVars[name]; ok {
 			return s, g.expr
 		}
-		if keysOnly {
-			return s, s.decl.variables[name].written
-		}
+		return s, s.decl.variables[name].written
 
-	case root == "module" && len(t) == 3 && keysOnly && s.decl.blocks["module"][name] != nil:
+	case root == "module" && len(t) == 3 && s.decl.blocks["module"][name] != nil:
 		children, diags := s.modulesNamed(s.decl.blocks["module"][name])
 		attr, ok := t[2].(hcl.TraverseAttr)
 		if ok && !diags.HasErrors() && len(children) == 1 && children[0].decl.outputs[attr.Name] != nil {

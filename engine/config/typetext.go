@@ -3,8 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -53,30 +51,21 @@ func TypeText(t cty.Type) string {
 
 // unsuitable describes why a value does not have the declared type of a variable. what names the value.
 func (d *variableDecl) unsuitable(what string, err error) string {
-	path := pathText(err)
-	if extra, ok := errors.AsType[*extraAttribute](err); ok {
-		return fmt.Sprintf("%s has no attribute %q.%s", what+path, extra.name, didYouMean(extra.name, extra.known))
+	path, why := pathText(err), err.Error()
+	if path == "" {
+		what += " is " + TypeText(d.typ)
 	}
-
-	if path != "" {
-		path += ": "
+	if !strings.HasSuffix(why, ".") && !strings.HasSuffix(why, "?") {
+		why += "."
 	}
-	return fmt.Sprintf("%s is %s: %s%s.", what, TypeText(d.typ), path, err.Error())
-}
-
-// pathOf returns the path of a conversion error inside the value. It is empty if the error has none.
-func pathOf(err error) cty.Path {
-	if extra, ok := errors.AsType[*extraAttribute](err); ok {
-		return extra.path
-	}
-	p, _ := errors.AsType[cty.PathError](err)
-	return p.Path
+	return what + path + ": " + why
 }
 
 // pathText returns the path of a conversion error as it is written in expressions, or "".
 func pathText(err error) string {
 	var at strings.Builder
-	for _, step := range pathOf(err) {
+	in, _ := errors.AsType[cty.PathError](err)
+	for _, step := range in.Path {
 		switch s := step.(type) {
 		case cty.GetAttrStep:
 			at.WriteString("." + s.Name)
@@ -98,16 +87,6 @@ func pathText(err error) string {
 	return at.String()
 }
 
-// extraAttribute is the error of an object that has an attribute which its declared type lacks.
-type extraAttribute struct {
-	path  cty.Path // of the object
-	name  string
-	known []string
-}
-
-// Error implements error.
-func (e *extraAttribute) Error() string { return fmt.Sprintf("unsupported attribute %q", e.name) }
-
 // checkAttributes returns an error if an object in v has an attribute that t does not declare.
 // Conversion would drop it.
 func checkAttributes(v cty.Value, t cty.Type, path cty.Path) error {
@@ -123,7 +102,7 @@ func checkAttributes(v cty.Value, t cty.Type, path cty.Path) error {
 		case t.IsObjectType() && key.Type() == cty.String:
 			name := key.AsString()
 			if !t.HasAttribute(name) {
-				return &extraAttribute{path: path, name: name, known: slices.Sorted(maps.Keys(t.AttributeTypes()))}
+				return path.GetAttr(name).NewErrorf("there is no such attribute.%s", didYouMean(name, namesOf(t.AttributeTypes())))
 			}
 			of, step = t.AttributeType(name), path.GetAttr(name)
 
@@ -146,12 +125,13 @@ func checkAttributes(v cty.Value, t cty.Type, path cty.Path) error {
 // elementRange returns the range of the element of expr to which a conversion error belongs, or of expr if
 // the element is not written in it.
 func elementRange(expr hcl.Expression, err error) hcl.Range {
-	for _, step := range pathOf(err) {
+	in, _ := errors.AsType[cty.PathError](err)
+	for _, step := range in.Path {
 		var next hcl.Expression
 		switch s := step.(type) {
 		case cty.IndexStep:
 			if s.Key.Type() == cty.String {
-				_, next = attribute(expr, s.Key.AsString())
+				next = attribute(expr, s.Key.AsString())
 			}
 			if list, diags := hcl.ExprList(expr); !diags.HasErrors() && s.Key.Type() == cty.Number {
 				if n, _ := s.Key.AsBigFloat().Int64(); int(n) < len(list) {
@@ -160,7 +140,7 @@ func elementRange(expr hcl.Expression, err error) hcl.Range {
 			}
 
 		case cty.GetAttrStep:
-			_, next = attribute(expr, s.Name)
+			next = attribute(expr, s.Name)
 		}
 
 		if next == nil {
@@ -169,26 +149,21 @@ func elementRange(expr hcl.Expression, err error) hcl.Range {
 		expr = next
 	}
 
-	if extra, ok := errors.AsType[*extraAttribute](err); ok {
-		if key, _ := attribute(expr, extra.name); key != nil {
-			return key.Range()
-		}
-	}
 	return expr.Range()
 }
 
-// attribute returns key and value of an attribute that is written in an object expression, or nil.
-func attribute(expr hcl.Expression, name string) (key, value hcl.Expression) {
+// attribute returns the value of an attribute that is written in an object expression, or nil.
+func attribute(expr hcl.Expression, name string) hcl.Expression {
 	pairs, _ := hcl.ExprMap(expr) // expr is another kind of expression if it returns diagnostics
 	for _, p := range pairs {
 		if hcl.ExprAsKeyword(p.Key) == name {
-			return p.Key, p.Value
+			return p.Value
 		}
 		if v, diags := p.Key.Value(nil); !diags.HasErrors() && v.Type() == cty.String && v.IsKnown() &&
 			!v.IsNull() && v.AsString() == name {
-			return p.Key, p.Value
+			return p.Value
 		}
 	}
 
-	return nil, nil
+	return nil
 }

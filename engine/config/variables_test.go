@@ -107,15 +107,15 @@ func TestExtraAttributes(t *testing.T) {
 	}{
 		{"default", "variable \"v\" {\n type = list(" + cell +
 			")\n default = [\n  { id = \"a\" },\n  { id = \"b\",\n    sise = 2 },\n ]\n}", "",
-			6, `The default of var.v[1] has no attribute "sise". Did you mean "size"?`},
+			6, `The default of var.v[1].sise: there is no such attribute. Did you mean "size"?`},
 		{"flag", "variable \"v\" { type = list(" + cell + ") }", "v=[{ id = \"a\" },\n{ id = \"b\", \"sise\" = 2 }]", 2,
-			`var.v[1] has no attribute "sise".`},
+			"var.v[1].sise: there is no such attribute."},
 		{"map", "variable \"v\" { type = map(" + cell + ") }", "v={ x = { id = \"a\",\n other = 2 } }", 2,
-			`var.v["x"] has no attribute "other". Known: id, size.`},
+			`var.v["x"].other: there is no such attribute. Known: id, size.`},
 		{"wrong type", "variable \"v\" { type = list(" + cell + ") }", "v=[{ id = \"a\",\n size = \"b\" }]", 2,
 			"[0].size: a number is required."},
 		{"tuple", "variable \"v\" { type = tuple([number, " + cell + "]) }", "v=[1, { id = \"a\",\n other = 2 }]", 2,
-			`var.v[1] has no attribute "other".`},
+			"var.v[1].other: there is no such attribute."},
 	} {
 		var vars []string
 		if c.given != "" {
