@@ -201,10 +201,8 @@ func (c *Config) Eval(text string) (cty.Value, hcl.Diagnostics) {
 	return c.root.eval(expr, nil)
 }
 
-// EvalWith evaluates an expression in the scope of the root module, with additional names and
-// functions. It also returns the evaluation context, for diagnostics.
-func (c *Config) EvalWith(expr hcl.Expression, names map[string]cty.Value,
-	functions map[string]function.Function) (cty.Value, *hcl.EvalContext, hcl.Diagnostics) {
+// Judge returns an error if a check is not met in the scope of the root module, with additional names and functions.
+func (c *Config) Judge(check Check, names map[string]cty.Value, functions map[string]function.Function) hcl.Diagnostics {
 	defer c.lock()()
 
 	bound := map[string]bool{}
@@ -212,15 +210,14 @@ func (c *Config) EvalWith(expr hcl.Expression, names map[string]cty.Value,
 		bound[name] = true
 	}
 
-	ctx, diags := c.root.context([]hcl.Expression{expr}, nil, bound)
+	ctx, diags := c.root.context([]hcl.Expression{check.Condition, check.ErrorMessage}, nil, bound)
 	if diags.HasErrors() {
-		return cty.DynamicVal, ctx, diags
+		return diags
 	}
 
 	ctx = ctx.NewChild()
 	ctx.Variables, ctx.Functions = names, functions
-	v, more := expr.Value(ctx)
-	return v, ctx, append(diags, more...)
+	return append(diags, check.judge(ctx, check.Condition.Range(), "Assertion failed", "")...)
 }
 
 // Variable describes one input of the plan.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -341,39 +342,43 @@ func (s *scope) validateVariable(d *variableDecl, v cty.Value, at hcl.Range) hcl
 			continue
 		}
 
-		ok, more := val.Condition.Value(ctx)
-		ok, _ = ok.Unmark()
-		diags = append(diags, more...)
-		if more.HasErrors() {
-			continue
-		}
-
-		if ok.IsNull() || !ok.IsKnown() || ok.Type() != cty.Bool {
-			stage.AddError(&diags, val.Condition.Range(), "Invalid validation",
-				"The condition must be true or false.")
-			continue
-		}
-		if ok.True() {
-			continue
-		}
-
-		text, more := val.ErrorMessage.Value(ctx)
-		diags = append(diags, more...)
-
-		message := "The value does not pass the validation at " + shortRange(val.Condition.Range()) + "."
-		switch {
-		case text.IsMarked():
-			message += " Its message contains the sensitive value, so it is not shown."
-		case !more.HasErrors() && stage.IsText(text):
-			message = text.AsString()
-		}
-
-		bad := errorAt(at, invalidValue, "var.%s: %s", d.name, message)
-		bad[0].Expression, bad[0].EvalContext = val.Condition, ctx
-		diags = append(diags, bad...)
+		diags = append(diags, Check(val).judge(ctx, at, invalidValue, "var."+d.name+": ")...)
 	}
 
 	return diags
+}
+
+// Check is a condition with the text of the error if it is not true.
+type Check struct{ Condition, ErrorMessage hcl.Expression }
+
+// judge returns an error with the given place, summary and beginning if the condition is not true.
+func (c Check) judge(ctx *hcl.EvalContext, at hcl.Range, summary, begin string) hcl.Diagnostics {
+	met, diags := c.Condition.Value(ctx)
+	if diags.HasErrors() {
+		return diags
+	}
+
+	met, _ = met.Unmark()
+	if met.IsNull() || !met.IsKnown() || met.Type() != cty.Bool {
+		return append(diags, errorAt(c.Condition.Range(), "Invalid condition",
+			"The condition must be true or false, and known before anything runs.")...)
+	}
+	if met.True() {
+		return diags
+	}
+
+	text, more := c.ErrorMessage.Value(ctx)
+	message := "The condition at " + shortRange(c.Condition.Range()) + " is false."
+	switch {
+	case text.IsMarked():
+		message += " Its message contains the sensitive value, so it is not shown."
+	case !more.HasErrors() && stage.IsText(text):
+		message = text.AsString()
+	}
+
+	bad := errorAt(at, summary, "%s", begin+message)
+	bad[0].Expression, bad[0].EvalContext = c.Condition, ctx
+	return slices.Concat(diags, more, bad)
 }
 
 func (s *scope) contextWithVar(val validationDecl, name string, v cty.Value) (*hcl.EvalContext, hcl.Diagnostics) {

@@ -186,37 +186,7 @@ func (r *Run) judge(cfg *config.Config, p *plan.Plan, sum plan.Summary) hcl.Diag
 
 	functions := caseFunctions(p)
 	for _, a := range r.asserts {
-		v, ctx, diags := cfg.EvalWith(a.Condition, names, functions)
-		if diags.HasErrors() {
-			out = append(out, diags...)
-			continue
-		}
-
-		v, _ = v.Unmark()
-		if !v.IsKnown() {
-			stage.AddError(&out, a.Condition.Range(), "Not judged",
-				"The condition depends on a stage that has not run; a test knows what the plan knows.")
-			continue
-		}
-		if v.IsNull() || v.Type() != cty.Bool {
-			stage.AddError(&out, a.Condition.Range(), "Invalid condition", "A condition is true or false.")
-			continue
-		}
-
-		if v.True() {
-			continue
-		}
-
-		message := "The condition is false."
-		if text, _, diags := cfg.EvalWith(a.ErrorMessage, names, functions); diags.HasErrors() {
-			out = append(out, diags...)
-		} else if text, _ = text.Unmark(); stage.IsText(text) {
-			message = text.AsString()
-		}
-
-		bad := errorAt(a.Condition.Range(), "Assertion failed", "%s", message)
-		bad[0].Expression, bad[0].EvalContext = a.Condition, ctx
-		out = append(out, bad...)
+		out = append(out, cfg.Judge(config.Check(a), names, functions)...)
 	}
 
 	return out
