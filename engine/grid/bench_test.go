@@ -100,7 +100,7 @@ func BenchmarkLarge(b *testing.B) {
 		c.ID(0)
 		b.ReportAllocs()
 		for b.Loop() {
-			tableOf(c.Spec, c.columns, c.n, func() []byte { return c.idBytes }).Columns()
+			tableOf(c.Spec, c.columns, c.n, c.ids).Columns()
 		}
 	})
 }

@@ -16,19 +16,13 @@ import (
 type Cases struct {
 	rows
 	Spec       *Spec
-	sets       []int32 // index of the case_set that a case comes from
 	duplicates int
 	Waterfall  Waterfall // what each filter dropped
 	sweep      *sweepPoints
 
-	idOnce  sync.Once
-	ids     string // IDs of all cases, IDLength bytes each
-	idBytes []byte // same bytes as ids
-	recOnce sync.Once
-	record  arrow.Record
-
-	digestOnce sync.Once
-	digest     string
+	ids    func() []byte // IDs of all cases, IDLength bytes each, which are never modified
+	record func() arrow.Record
+	digest func() string
 }
 
 // rows are values by column.
@@ -50,7 +44,11 @@ func (r rows) Value(row, col int) cty.Value {
 	return k.dict[k.ids[row]]
 }
 
-func newCases(spec *Spec) *Cases { return &Cases{rows: rows{names: spec.Columns}, Spec: spec} }
+func newCases(spec *Spec) *Cases {
+	c := &Cases{rows: rows{names: spec.Columns}, Spec: spec}
+	c.ids, c.record, c.digest = sync.OnceValue(c.makeIDs), sync.OnceValue(c.makeRecord), sync.OnceValue(c.makeDigest)
+	return c
+}
 
 // column is one parameter of the cases.
 type column struct {
@@ -96,11 +94,6 @@ func (c *Cases) fill(w *walker) hcl.Diagnostics {
 	w.stay = stay
 	c.duplicates = w.kept - len(stay)
 	c.n = len(stay)
-	c.sets = make([]int32, len(stay))
-
-	for i, at := range stay {
-		c.sets[i] = w.sets[at]
-	}
 
 	for _, name := range c.Spec.Columns {
 		v, all := w.columnOf(name)

@@ -20,11 +20,10 @@ const IDLength = 32
 // The ID depends on nothing else: not on the grid's name, other cases, the order of axes, or names
 // that are not columns.
 func (c *Cases) ID(i int) string {
-	c.idOnce.Do(c.makeIDs)
-	return c.ids[i*IDLength : (i+1)*IDLength]
+	return unsafe.String(&c.ids()[i*IDLength], IDLength)
 }
 
-func (c *Cases) makeIDs() {
+func (c *Cases) makeIDs() []byte {
 	all := make([]byte, c.n*IDLength)
 	chunk := max(1<<13, (c.n+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
 	var wg sync.WaitGroup
@@ -38,31 +37,26 @@ func (c *Cases) makeIDs() {
 	}
 
 	wg.Wait()
-	c.idBytes = all
-	// The IDs and the case_id column of the record share these bytes, which are never modified.
-	c.ids = unsafe.String(unsafe.SliceData(all), len(all))
+	return all
 }
 
 // Digest returns the SHA-256, in hexadecimal, of the case IDs in order, each followed by the digest
 // of its sweep points. Grids with equal digests, Op, columns and constants pass the same data to
 // the next stages.
-func (c *Cases) Digest() string {
-	c.idOnce.Do(c.makeIDs)
-	c.digestOnce.Do(func() {
-		h := sha256.New()
-		buf := make([]byte, 0, 1<<16)
-		for i := range c.n {
-			buf = append(buf, c.ID(i)...)
-			buf = append(buf, c.Sweep(i).Digest...)
-			buf = append(buf, '\n')
-			if len(buf) > 1<<15 || i == c.n-1 {
-				h.Write(buf)
-				buf = buf[:0]
-			}
+func (c *Cases) Digest() string { return c.digest() }
+
+func (c *Cases) makeDigest() string {
+	h := sha256.New()
+	buf := make([]byte, 0, 1<<16)
+	for i := range c.n {
+		buf = append(buf, c.ID(i)...)
+		buf = append(buf, c.Sweep(i).Digest...)
+		buf = append(buf, '\n')
+		if len(buf) > 1<<15 || i == c.n-1 {
+			h.Write(buf)
+			buf = buf[:0]
 		}
+	}
 
-		c.digest = hex.EncodeToString(h.Sum(nil))
-	})
-
-	return c.digest
+	return hex.EncodeToString(h.Sum(nil))
 }

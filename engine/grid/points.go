@@ -155,7 +155,7 @@ func (w *walker) points(walk func(*walker)) (Points, hcl.Diagnostics) {
 // reset drops the kept combinations but keeps the memos.
 func (w *walker) reset() {
 	w.cols = make([][]int32, len(w.p.stored))
-	w.sets, w.kept = nil, 0
+	w.kept = 0
 }
 
 // PointIDs returns the IDs of the points of case i in order. Without a sweep it returns only the ID of the case. The ID

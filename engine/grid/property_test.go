@@ -210,7 +210,7 @@ func dump(c *Cases, charges bool) string {
 	}
 
 	for i := range c.Len() {
-		fmt.Fprintf(&b, "%s %s %s\n", c.Spec.Sets[c.sets[i]].Name, c.ParamsJSON(i), c.Sweep(i).JSON())
+		fmt.Fprintf(&b, "%s %s\n", c.ParamsJSON(i), c.Sweep(i).JSON())
 	}
 
 	return b.String()

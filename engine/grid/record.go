@@ -14,15 +14,9 @@ import (
 // Record returns the case table: case_id, the columns, the table constants and status ("planned").
 // A number column is int64 if all its values are integers, otherwise float64. Columns are built on
 // first access and must not be modified.
-func (c *Cases) Record() arrow.Record {
-	c.recOnce.Do(func() {
-		c.record = tableOf(c.Spec, c.columns, c.n, func() []byte {
-			c.idOnce.Do(c.makeIDs)
-			return c.idBytes
-		})
-	})
-	return c.record
-}
+func (c *Cases) Record() arrow.Record { return c.record() }
+
+func (c *Cases) makeRecord() arrow.Record { return tableOf(c.Spec, c.columns, c.n, c.ids) }
 
 // tableOf returns a case table of n rows with the given columns. ids returns the concatenated case
 // IDs.

@@ -62,8 +62,8 @@ func (w *walker) plainDerive(lv *level) {
 
 // runFlat evaluates every filter for every combination.
 func (w *walker) runFlat() {
-	for i, sp := range w.p.sets {
-		w.set, w.setNo = sp, int32(i)
+	for _, sp := range w.p.sets {
+		w.set = sp
 		w.begin(sp)
 		w.flat(0)
 		if w.stopped {
@@ -205,8 +205,8 @@ func (w *walker) blame(dropping []*filterProg) *filterProg {
 
 // runUnknown binds the loops one by one and evaluates whole filters with the other names unknown.
 func (w *walker) runUnknown() {
-	for i, sp := range w.p.sets {
-		w.set, w.setNo = sp, int32(i)
+	for _, sp := range w.p.sets {
+		w.set = sp
 		w.begin(sp)
 		w.prune(0, w.filters())
 		if w.stopped {

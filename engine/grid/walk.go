@@ -14,8 +14,6 @@ type walker struct {
 	limits    limits
 	set       *setProg
 	cols      [][]int32 // values of the kept combinations, by stored variable
-	sets      []int32   // set of each kept combination
-	setNo     int32
 	kept      int
 	stay      []int32 // indices of the kept combinations that become cases
 	firstCase int     // index of the first case that why found
@@ -38,8 +36,8 @@ func newWalker(p *program, limits limits) *walker {
 
 // run walks all sets with the memoised strategy.
 func (w *walker) run() {
-	for i, sp := range w.p.sets {
-		w.set, w.setNo = sp, int32(i)
+	for _, sp := range w.p.sets {
+		w.set = sp
 		w.begin(sp)
 		w.enter(0)
 		if w.stopped {
@@ -216,7 +214,6 @@ func (w *walker) keep() {
 		w.cols[i] = append(w.cols[i], v.cur)
 	}
 
-	w.sets = append(w.sets, w.setNo)
 	w.kept++
 }
 

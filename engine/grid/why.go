@@ -138,7 +138,7 @@ func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) strin
 	}
 
 	x := &explainer{walker: w, id: func(at int) string { return id(cases, at) }, given: map[*variable]cty.Value{},
-		out: out, drops: map[*filterProg]int{}, first: len(w.sets)}
+		out: out, drops: map[*filterProg]int{}, first: w.kept}
 	for name, val := range given {
 		x.given[w.p.sp.vars[name]] = val
 	}
@@ -146,8 +146,8 @@ func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) strin
 	// whyLimit bounds the combinations.
 	w.limits = limits{cases: math.MaxInt, visits: math.MaxInt64}
 	w.each = x.combination
-	for i, sp := range w.p.sets {
-		x.set(sp, int32(i))
+	for _, sp := range w.p.sets {
+		x.set(sp)
 		if w.diags.HasErrors() {
 			return nil, w.p.spec.located(w.diags)
 		}
@@ -174,7 +174,7 @@ type explainer struct {
 }
 
 // set walks one set with its loops narrowed to the given values.
-func (x *explainer) set(sp *setProg, no int32) {
+func (x *explainer) set(sp *setProg) {
 	for v := range x.given {
 		if _, bound := sp.at[v]; !bound {
 			return
@@ -197,7 +197,7 @@ func (x *explainer) set(sp *setProg, no int32) {
 		return
 	}
 
-	x.walker.set, x.setNo = &narrow, no
+	x.walker.set = &narrow
 	x.begin(&narrow)
 	x.enter(0)
 }
@@ -372,8 +372,7 @@ func (x *explainer) values(f *filterProg) []string {
 // others.
 func (x *explainer) duplicates(cases *Cases) {
 	w := x.walker
-	n := len(w.sets)
-	if n == x.first {
+	if w.kept == x.first {
 		return
 	}
 
@@ -391,7 +390,7 @@ func (x *explainer) duplicates(cases *Cases) {
 	}
 
 	found := map[int]bool{}
-	for i := int32(x.first); i < int32(n); i++ {
+	for i := int32(x.first); i < int32(w.kept); i++ {
 		if at, ok := byWhole[whole.of(i)]; ok {
 			if !found[at] {
 				if len(found) == 0 {
