@@ -93,7 +93,7 @@ func unknownKeys(v cty.Value) bool {
 // returns nil if the order is unknown; keys are then sorted by name.
 func (s *scope) keyOrder(expr hcl.Expression) map[string]int {
 	order := map[string]int{}
-	from, expr := s.literal(expr, 0)
+	from, expr := s.literal(expr)
 	switch e := expr.(type) {
 	case *hclsyntax.ForExpr: // { for k, v in ... : k => ... } keeps the keys
 		if key, ok := e.KeyExpr.(*hclsyntax.ScopeTraversalExpr); ok && len(key.Traversal) == 1 &&
@@ -129,7 +129,7 @@ func (s *scope) keyOrder(expr hcl.Expression) map[string]int {
 // contains it. If the item cannot be determined, it returns the expression that produces all items,
 // and item is false.
 func (s *scope) itemOf(expr hcl.Expression, key string) (from *scope, found hcl.Expression, item bool) {
-	from, found = s.literal(expr, 0)
+	from, found = s.literal(expr)
 	if obj, ok := found.(*hclsyntax.ObjectConsExpr); ok {
 		for _, item := range obj.Items {
 			if k, ok := from.keyText(item.KeyExpr); ok && k == key {
@@ -149,19 +149,16 @@ func (s *scope) keyText(expr hcl.Expression) (string, bool) {
 }
 
 // literal follows an expression to the object literal that defines its value, as far as possible. It
-// returns the expression that it reached and the module that contains it.
-func (s *scope) literal(expr hcl.Expression, depth int) (*scope, hcl.Expression) {
-	if depth > 8 {
-		return s, expr
-	}
-
+// returns the expression that it reached and the module that contains it. The value was evaluated before, so the
+// references have no cycle.
+func (s *scope) literal(expr hcl.Expression) (*scope, hcl.Expression) {
 	switch e := expr.(type) {
 	case *hclsyntax.ParenthesesExpr:
-		return s.literal(e.Expression, depth+1)
+		return s.literal(e.Expression)
 
 	case *hclsyntax.ScopeTraversalExpr:
 		if from, next := s.definition(e.Traversal); next != nil {
-			return from.literal(next, depth+1)
+			return from.literal(next)
 		}
 	}
 
