@@ -109,9 +109,12 @@ func (c *fmtCmd) file(a *app, path string) (changed bool, err error) {
 // format returns the formatted source. It rejects source that does not parse, because formatting could
 // move a brace that the user is about to repair.
 func (a *app) format(src []byte, name string) ([]byte, error) {
-	file, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+	files, diags := map[string]*hcl.File{}, config.TooDeep(src, name)
+	if !diags.HasErrors() {
+		files[name], diags = hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+	}
+
 	if diags.HasErrors() {
-		files := map[string]*hcl.File{name: file}
 		if err := config.WriteDiagnostics(a.stderr, files, diags, a.width(), a.colorErr()); err != nil {
 			return nil, err
 		}

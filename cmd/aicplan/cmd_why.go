@@ -123,6 +123,10 @@ func parseValues(args []string) (map[string]cty.Value, error) {
 		}
 
 		out[name] = cty.StringVal(text)
+		if diags := config.TooDeep([]byte(text), kv); diags.HasErrors() {
+			continue
+		}
+
 		expr, diags := hclsyntax.ParseExpression([]byte(text), kv, hcl.InitialPos)
 		if diags.HasErrors() {
 			continue

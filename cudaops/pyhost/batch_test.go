@@ -410,7 +410,7 @@ func TestCodeIsCompiledForEachShape(t *testing.T) {
 	if err := os.WriteFile(path, []byte(lateOps["chosen"]), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	b := fakeWorker(t, m{}, `{}`, pyhost.Settings{Package: "torch"}, m{"chosen": m{"file": path}})
+	b := fakeWorker(t, m{}, `{}`, hostSettings{Package: "torch"}, m{"chosen": m{"file": path}})
 	const cases = 12 // more than torch compiles for one function by default
 	for us := 1; us <= cases; us++ {
 		b.submit("chosen", m{"us": 10 * us}, nil)

@@ -120,7 +120,8 @@ func TestExplain(t *testing.T) {
 		{"long text", `{"a":"x"}`, `{"a":"` + strings.Repeat("long ", 30) + `end"}`,
 			[]string{`a "x" -> "long long long long long long long long long long long l...`}},
 		{"null", `{"a":null}`, `{"a":0}`, []string{"a null -> 0"}},
-		{"not JSON", `{`, `{}`, []string{"the inputs are not readable: cannot hash: jsontext: unexpected EOF after offset 1"}},
+		{"not JSON", `{`, `{}`,
+			[]string{"the inputs are not readable: cannot hash: jsontext: unexpected EOF after offset 1"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if d := cmp.Diff(tc.want, Explain([]byte(tc.old), []byte(tc.new))); d != "" {

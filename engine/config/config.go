@@ -193,7 +193,7 @@ func (c *Config) Outputs() ([]Output, hcl.Diagnostics) {
 func (c *Config) Eval(text string) (cty.Value, hcl.Diagnostics) {
 	defer c.lock()()
 	at := c.l.src.text("the expression", text)
-	expr, diags := hclsyntax.ParseExpression([]byte(text), at.Filename, hcl.InitialPos)
+	expr, diags := expression(text, at.Filename)
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
@@ -202,7 +202,8 @@ func (c *Config) Eval(text string) (cty.Value, hcl.Diagnostics) {
 }
 
 // Judge returns an error if a check is not met in the scope of the root module, with additional names and functions.
-func (c *Config) Judge(check Check, names map[string]cty.Value, functions map[string]function.Function) hcl.Diagnostics {
+func (c *Config) Judge(check Check, names map[string]cty.Value,
+	functions map[string]function.Function) hcl.Diagnostics {
 	defer c.lock()()
 
 	bound := map[string]bool{}

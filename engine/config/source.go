@@ -113,6 +113,10 @@ func (s *sources) file(path string) (*hcl.File, hcl.Diagnostics) {
 	if err != nil {
 		return nil, errorAt(startOf(name), "Cannot read the file", "%s.", reason(err))
 	}
+	if diags := TooDeep(src, name); diags.HasErrors() {
+		return nil, diags
+	}
+
 	f, diags := s.parser.ParseHCL(src, name)
 	return f, firstError(diags)
 }

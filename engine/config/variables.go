@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
@@ -30,7 +29,7 @@ type givenValue struct {
 // given parses the value of a flag or an environment variable.
 func (s *sources) given(text string, rng hcl.Range) givenValue {
 	g := givenValue{text: text, rng: rng}
-	if expr, diags := hclsyntax.ParseExpression([]byte(text), rng.Filename, hcl.InitialPos); diags.HasErrors() {
+	if expr, diags := expression(text, rng.Filename); diags.HasErrors() {
 		g.diags = diags
 	} else {
 		g.expr = expr
