@@ -63,9 +63,15 @@ func (c *Check) number(name, text string) (n json.Number, wanted bool) {
 
 // Row returns the first error in row i of the worker's answer, or nil.
 func (c *Check) Row(row worker.Row, i int) *worker.Failure {
-	for _, name := range slices.Sorted(maps.Keys(row)) {
-		if f := c.misfit(name, row[name], i); f != nil {
-			return f
+	for name, v := range row {
+		if c.misfit(name, v, i) == nil {
+			continue
+		}
+		// Report the first error by column name, so that the message is deterministic.
+		for _, name := range slices.Sorted(maps.Keys(row)) {
+			if f := c.misfit(name, row[name], i); f != nil {
+				return f
+			}
 		}
 	}
 
@@ -225,6 +231,10 @@ func Bug(format string, args ...any) *worker.Failure {
 
 // Same compares a row's value with a parameter: numbers by value, everything else as text.
 func Same(a, b any) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+
 	na, okA := a.(json.Number)
 	nb, okB := b.(json.Number)
 	if okA && okB && na != nb {

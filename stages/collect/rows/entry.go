@@ -3,6 +3,7 @@
 package rows
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
-	"aicplan/sink/base/textutil"
 )
 
 // Entry is the journal record of a case, or of one point of a case that sweeps: its rows or its failure, and how
@@ -51,8 +51,14 @@ func (e *Entry) Encode() ([]byte, error) { return json.Marshal(e) }
 
 // Decode decodes what Encode writes and rejects everything else.
 func Decode(e checkpoint.Entry) (*Entry, error) {
+	d := json.NewDecoder(bytes.NewReader(e.Payload))
+	d.UseNumber()
 	out := new(Entry)
-	err := textutil.DecodeJSON(e.Payload, out)
+	err := d.Decode(out)
+	if err == nil && d.InputOffset() != int64(len(e.Payload)) {
+		err = errors.New("something follows its end")
+	}
+
 	switch {
 	case err != nil:
 	case e.Kind == checkpoint.Measured &&

@@ -38,8 +38,8 @@ func TestDecodeEntryRefusesOtherJSON(t *testing.T) {
 		`{"rows":[{"latency":1}],"seconds":"1"}`,
 		`{"rows":[{"latency":007}]}`, `{"rows":[{"latency":1.}]}`, `{"rows":[{"latency":+1}]}`,
 		`{"rows":[{"latency":1}],"rows":null}`,
-		`{"rows":[{"latency":1}],,}`, "{\"rows\":[{\"kernel_source\":\"a\nb\"}]}",
-		`{"failure":{"message":1}}`,
+		`{"rows":[{"latency":1}]}}`, `{"rows":[{"latency":1}],,}`, "{\"rows\":[{\"kernel_source\":\"a\nb\"}]}",
+		`{"failure":{"message":1}}`, `{"failure":{"message":"m"}]}`,
 	} {
 		for _, kind := range []checkpoint.Kind{checkpoint.Measured, checkpoint.Failed, checkpoint.Withdrawn} {
 			if valid(t, checkpoint.Entry{Kind: kind, Payload: []byte(text)}) {

@@ -22,7 +22,10 @@ const (
 func (k Kind) holds(v any) bool {
 	switch v := v.(type) {
 	case json.Number:
-		f, _ := v.Float64()
+		f, err := v.Float64()
+		if err != nil || math.IsInf(f, 0) {
+			return false
+		}
 		return k == Number || (k == Integer && f == math.Trunc(f) && math.Abs(f) < 1<<53)
 	case bool:
 		return k == Flag
