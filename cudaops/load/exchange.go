@@ -257,8 +257,8 @@ func (r *runner) count(rec *aiperf.Record) {
 	if r.tokenizer == nil || rec.Err != nil || rec.Output >= 0 {
 		return // or a generator has counted them
 	}
-	rec.Output = len(r.tokenizer.Encode(rec.Text))
+	rec.Output = r.tokenizer.Count(rec.Text)
 	if rec.ReasoningText != "" {
-		rec.Reasoning = len(r.tokenizer.Encode(rec.ReasoningText))
+		rec.Reasoning = r.tokenizer.Count(rec.ReasoningText)
 	}
 }

@@ -103,9 +103,8 @@ func TestShortAndMiscountedOutputsAreCounted(t *testing.T) {
 // wordTokenizer counts words like the mock server.
 type wordTokenizer struct{}
 
-func (wordTokenizer) Encode(text string) []int { return make([]int, len(strings.Fields(text))) }
-func (wordTokenizer) Words() []string          { return []string{"word"} }
-func (wordTokenizer) Decode(ids []int) string  { return strings.Repeat(" word", len(ids)) }
+func (wordTokenizer) Count(text string) int { return len(strings.Fields(text)) }
+func (wordTokenizer) Words() []string       { return []string{"word"} }
 
 func TestGoodput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

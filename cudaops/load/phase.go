@@ -300,7 +300,7 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, due, free int64
 		ses.history = append(append(ses.history, prompt...),
 			openai.Message{Role: "assistant", Content: openai.String(answer)})
 		if r.tokenizer != nil {
-			ses.tokens += t.Tokens + len(r.tokenizer.Encode(answer))
+			ses.tokens += t.Tokens + r.tokenizer.Count(answer)
 		}
 	}
 

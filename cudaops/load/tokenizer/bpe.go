@@ -5,14 +5,9 @@ import (
 	"strings"
 )
 
-// letterOf and byteOf map every byte to a printable character and back, so that a vocabulary can be text.
-// As in GPT-2, printable Latin-1 bytes map to themselves and the others to U+0100 and up.
-var (
-	letterOf [256]rune
-	byteOf   = map[rune]byte{}
-)
-
-func init() {
+// letterOf maps every byte to a printable character, so that a vocabulary can be text. As in GPT-2, printable Latin-1
+// bytes map to themselves and the others to U+0100 and up.
+var letterOf = func() (t [256]rune) {
 	next := rune(256)
 	for b := range 256 {
 		r := rune(b)
@@ -20,10 +15,10 @@ func init() {
 			r = next
 			next++
 		}
-		letterOf[b] = r
-		byteOf[r] = byte(b)
+		t[b] = r
 	}
-}
+	return t
+}()
 
 func toAlphabet(s string) string {
 	var b strings.Builder
@@ -32,17 +27,6 @@ func toAlphabet(s string) string {
 		b.WriteRune(letterOf[s[i]])
 	}
 	return b.String()
-}
-
-// fromAlphabet writes the bytes of a token. Characters outside the byte alphabet are written unchanged.
-func fromAlphabet(b *strings.Builder, token string) {
-	for _, r := range token {
-		if c, ok := byteOf[r]; ok {
-			b.WriteByte(c)
-		} else {
-			b.WriteRune(r)
-		}
-	}
 }
 
 // A symbol is a part of a piece. prev and next are indices, -1 at the ends.

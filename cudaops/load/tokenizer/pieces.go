@@ -15,10 +15,8 @@ const mark = "\u2581"
 // character.
 type pieces struct {
 	bytes   [256]int // ids of <0x00> to <0xFF>
-	byteOf  map[int]byte
-	prepend string // one of the prepend schemes
-	blanks  bool   // replace spaces by marks, because the normalizer does not
-	strip   bool   // remove the first space when decoding
+	prepend string   // one of the prepend schemes
+	blanks  bool     // replace spaces by marks, because the normalizer does not
 }
 
 // Prepend schemes of the Metaspace pre-tokenizer.
@@ -30,13 +28,13 @@ const (
 
 // setPieces sets up the rules for a model with byte_fallback.
 func (t *Tokenizer) setPieces(f *file) error {
-	p := &pieces{byteOf: map[int]byte{}, prepend: prependNever}
+	p := &pieces{prepend: prependNever}
 	for b := range 256 {
 		id, ok := t.vocab[fmt.Sprintf("<0x%02X>", b)]
 		if !ok {
 			return fmt.Errorf("the model has byte_fallback, and the vocabulary lacks <0x%02X>", b)
 		}
-		p.bytes[b], p.byteOf[id] = id, byte(b)
+		p.bytes[b] = id
 	}
 
 	if c := f.PreTokenizer; c != nil {
@@ -66,12 +64,6 @@ func (t *Tokenizer) setPieces(f *file) error {
 			// The normalizer has replaced all spaces by marks.
 		default:
 			return fmt.Errorf("the pre-tokenizer %q of a model with byte_fallback is not known here", c.Type)
-		}
-	}
-
-	if f.Decoder != nil {
-		for _, d := range append(f.Decoder.Decoders, *f.Decoder) {
-			p.strip = p.strip || d.Type == "Strip" && d.Start > 0 || d.Type == "Metaspace" && p.prepend != prependNever
 		}
 	}
 
@@ -131,42 +123,6 @@ func (t *Tokenizer) symbols(text string) []symbol {
 	}
 
 	return list
-}
-
-// decodePieces returns the text of ids. Invalid UTF-8 becomes replacement characters.
-func (t *Tokenizer) decodePieces(ids []int) string {
-	p := t.pieces
-	var b strings.Builder
-	var run []byte // consecutive byte tokens, which form characters together
-	flush := func() {
-		if utf8.Valid(run) {
-			b.Write(run)
-		} else {
-			b.WriteString(strings.Repeat(string(utf8.RuneError), len(run)))
-		}
-		run = run[:0]
-	}
-
-	for _, id := range ids {
-		if c, ok := p.byteOf[id]; ok {
-			run = append(run, c)
-			continue
-		}
-		flush()
-		if text, ok := t.addedByID[id]; ok {
-			b.WriteString(text)
-		} else if id >= 0 && id < len(t.tokens) {
-			b.WriteString(strings.ReplaceAll(t.tokens[id], mark, " "))
-		}
-	}
-
-	flush()
-	text := b.String()
-	if p.strip {
-		text = strings.TrimPrefix(text, " ")
-	}
-
-	return text
 }
 
 // replacement returns a normalizer that replaces a literal text.

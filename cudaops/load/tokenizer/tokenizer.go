@@ -22,14 +22,13 @@ import (
 	"aicplan/sink/base/fileutil"
 )
 
-// A Tokenizer encodes and decodes text. It is safe for concurrent use.
+// A Tokenizer counts the tokens of texts. It is safe for concurrent use.
 type Tokenizer struct {
 	vocab        map[string]int
 	tokens       []string // by id, in the byte alphabet
 	merges       map[pair]rank
 	ignoreMerges bool
-	added        []added // longest first
-	addedByID    map[int]string
+	added        []added   // longest first
 	firstBytes   [256]bool // first bytes of added tokens
 	normalize    func(string) string
 	split        []splitter
@@ -58,7 +57,6 @@ type file struct {
 	} `json:"added_tokens"`
 	Normalizer   *component `json:"normalizer"`
 	PreTokenizer *component `json:"pre_tokenizer"`
-	Decoder      *component `json:"decoder"`
 	Model        struct {
 		Type         string            `json:"type"`
 		Vocab        map[string]int    `json:"vocab"`
@@ -70,7 +68,7 @@ type file struct {
 	} `json:"model"`
 }
 
-// component is a normalizer, pre-tokenizer or decoder.
+// component is a normalizer or pre-tokenizer.
 type component struct {
 	Type          string      `json:"type"`
 	Normalizers   []component `json:"normalizers"`
@@ -86,13 +84,11 @@ type component struct {
 	Individual     bool   `json:"individual_digits"`
 
 	// Fields of SentencePiece models.
-	Decoders      []component `json:"decoders"`
-	Prepend       string      `json:"prepend"`
-	Content       string      `json:"content"`
-	Replacement   string      `json:"replacement"`
-	PrependScheme string      `json:"prepend_scheme"`
-	Split         *bool       `json:"split"`
-	Start         int         `json:"start"`
+	Prepend       string `json:"prepend"`
+	Content       string `json:"content"`
+	Replacement   string `json:"replacement"`
+	PrependScheme string `json:"prepend_scheme"`
+	Split         *bool  `json:"split"`
 }
 
 // maxFile limits the size of a tokenizer.json in bytes.
@@ -169,8 +165,7 @@ func Parse(raw []byte) (*Tokenizer, error) {
 		return nil, errors.New("the model has no vocabulary")
 	}
 
-	t := &Tokenizer{vocab: m.Vocab, ignoreMerges: m.IgnoreMerges, merges: make(map[pair]rank, len(m.Merges)),
-		addedByID: map[int]string{}}
+	t := &Tokenizer{vocab: m.Vocab, ignoreMerges: m.IgnoreMerges, merges: make(map[pair]rank, len(m.Merges))}
 	if err := t.setTokens(&f); err != nil {
 		return nil, err
 	}
@@ -219,7 +214,6 @@ func (t *Tokenizer) setTokens(f *file) error {
 			return fmt.Errorf("the added token %q has the id %d", a.Content, a.ID)
 		}
 		t.added = append(t.added, added{a.Content, a.ID})
-		t.addedByID[a.ID] = a.Content
 		t.firstBytes[a.Content[0]] = true
 	}
 
@@ -298,19 +292,20 @@ func normalizer(c *component) (func(string) string, error) {
 	return nil, fmt.Errorf("the normalizer %q is not known here", c.Type)
 }
 
-// Encode returns the token ids of a text, without tokens that only a chat template adds.
-func (t *Tokenizer) Encode(text string) []int {
-	if text == "" {
-		return nil
-	}
+// Count returns the number of tokens of a text, without tokens that only a chat template adds.
+func (t *Tokenizer) Count(text string) (n int) {
+	t.encode(text, func(ids []int) { n += len(ids) })
+	return n
+}
 
-	var out []int
+// encode calls add with the token ids of a text, in order and part by part. add must not change them.
+func (t *Tokenizer) encode(text string, add func(ids []int)) {
 	start := 0
 	for i := 0; i < len(text); {
 		if t.firstBytes[text[i]] {
 			if a, ok := t.addedAt(text[i:]); ok {
-				out = t.plain(out, text[start:i], start == 0)
-				out = append(out, a.id)
+				t.plain(text[start:i], start == 0, add)
+				add([]int{a.id})
 				i += len(a.text)
 				start = i
 				continue
@@ -319,7 +314,7 @@ func (t *Tokenizer) Encode(text string) []int {
 		i++
 	}
 
-	return t.plain(out, text[start:], start == 0)
+	t.plain(text[start:], start == 0, add)
 }
 
 func (t *Tokenizer) addedAt(text string) (added, bool) {
@@ -332,9 +327,9 @@ func (t *Tokenizer) addedAt(text string) (added, bool) {
 }
 
 // plain encodes text without added tokens. first is true at the start of the whole text.
-func (t *Tokenizer) plain(out []int, text string, first bool) []int {
+func (t *Tokenizer) plain(text string, first bool, add func(ids []int)) {
 	if text == "" {
-		return out
+		return
 	}
 
 	if t.normalize != nil {
@@ -349,17 +344,14 @@ func (t *Tokenizer) plain(out []int, text string, first bool) []int {
 		text = " " + text
 	}
 
-	out = slices.Grow(out, len(text)/4+1)
 	for text != "" {
 		n := len(text)
 		if t.spaced {
 			n = partEnd(text)
 		}
-		out = append(out, t.parts.get(text[:n], t.encodePart)...)
+		add(t.parts.get(text[:n], t.encodePart))
 		text = text[n:]
 	}
-
-	return out
 }
 
 // partEnd returns the index of the first space after another ASCII character, or the length of the text.
@@ -441,24 +433,6 @@ func (c *cache) get(text string, encode func(string) []int) []int {
 	}
 	c.ids[strings.Clone(text)] = ids
 	return ids
-}
-
-// Decode returns the text of ids. It skips unknown ids.
-func (t *Tokenizer) Decode(ids []int) string {
-	if t.pieces != nil {
-		return t.decodePieces(ids)
-	}
-
-	var b strings.Builder
-	for _, id := range ids {
-		if text, ok := t.addedByID[id]; ok {
-			b.WriteString(text)
-		} else if id >= 0 && id < len(t.tokens) {
-			fromAlphabet(&b, t.tokens[id])
-		}
-	}
-
-	return strings.ToValidUTF8(b.String(), string(utf8.RuneError))
 }
 
 // Words returns the words of lowercase ASCII letters that are a single token after a space.

@@ -13,10 +13,10 @@ import (
 	"aicplan/cudaops/load/openai"
 )
 
-// Tokenizer encodes and decodes text. It must be safe for concurrent use.
+// Tokenizer counts tokens. It must be safe for concurrent use.
 type Tokenizer interface {
-	Encode(text string) []int
-	Decode(ids []int) string
+	// Count returns the number of tokens of a text.
+	Count(text string) int
 	// Words returns words of ASCII letters that are a single token after a space.
 	Words() []string
 }
@@ -110,7 +110,7 @@ type Turn struct {
 func literal(text string, t Tokenizer) Turn {
 	out := Turn{Text: openai.String(text), Bytes: len(text), Tokens: -1}
 	if t != nil {
-		out.Tokens = len(t.Encode(text))
+		out.Tokens = t.Count(text)
 	}
 	return out
 }
@@ -269,7 +269,7 @@ func newVocabulary(t Tokenizer) *vocabulary {
 
 		all := strings.Join(v.words, " ")
 		for _, v.lead = range []string{" ", ""} {
-			if v.exact = len(t.Encode(v.lead+all)) == len(v.words); v.exact {
+			if v.exact = t.Count(v.lead+all) == len(v.words); v.exact {
 				break
 			}
 		}
@@ -324,7 +324,7 @@ func (m *maker) part(stream uint64, n int) part {
 		p.tokens = -1
 	case !m.v.exact:
 		for i := range 32 {
-			p.tokens = int32(len(m.c.Tokenizer.Encode(string(m.words(nil, p)))))
+			p.tokens = int32(m.c.Tokenizer.Count(string(m.words(nil, p))))
 			change := (n - int(p.tokens)) * int(p.n) / max(int(p.tokens), 1)
 			change = min(max(change, 1-int(p.n)), 32*n-int(p.n)) // words may have no tokens
 			if change == 0 || i == 31 {

@@ -81,15 +81,14 @@ func TestLengths(t *testing.T) {
 // perWord is a tokenizer that has so many tokens for a word.
 type perWord int
 
-func (n perWord) Encode(text string) []int { return make([]int, int(n)*len(strings.Fields(text))) }
-func (perWord) Decode([]int) string        { return "" }
-func (perWord) Words() []string            { return nil }
+func (n perWord) Count(text string) int { return int(n) * len(strings.Fields(text)) }
+func (perWord) Words() []string         { return nil }
 
 // TestLengthsByCount checks prompts of tokenizers that have several tokens, or none, for a word.
 func TestLengthsByCount(t *testing.T) {
 	for tokenizer, want := range map[perWord]int{0: 0, 1: 1000, 2: 1000, 3: 1002} {
 		turn := Make(Config{Entries: 1, Input: Length{Mean: 1000}, Tokenizer: tokenizer}).At(0).Turns[0]
-		if got := len(tokenizer.Encode(textOf(t, turn))); got != want || turn.Tokens != want {
+		if got := tokenizer.Count(textOf(t, turn)); got != want || turn.Tokens != want {
 			t.Errorf("%d tokens for a word: a prompt has %d, counted as %d; want %d", tokenizer, got, turn.Tokens, want)
 		}
 	}
