@@ -115,9 +115,9 @@ func cells(m Metric, label string, names ...string) []any {
 
 	stats := m.Stats.named()
 	for _, name := range names {
-		text := ""
-		if !m.Adjusted || name != "avg" && name != "std" {
-			text = grouped(stats[name])
+		text := grouped(stats[name])
+		if (name == "avg" || name == "std") && !finite(stats[name]) {
+			text = "" // failures count as infinite
 		}
 		row = append(row, text)
 	}
@@ -171,7 +171,7 @@ func errorTable(s *Summary) string {
 
 // grouped formats a number with two decimals and thousands separators, or "N/A" if it is not finite.
 func grouped(v float64) string {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
+	if !finite(v) {
 		return "N/A"
 	}
 

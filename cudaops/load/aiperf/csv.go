@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/csv"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,22 +44,16 @@ func (r *Report) CSV() ([]byte, error) {
 var TelemetryHeader = append([]string{"Endpoint", "GPU_Index", "GPU_Name", "GPU_UUID", "Platform"}, csvHeader...)
 
 func statsRow(m Metric) []string {
-	s := m.Stats
-	avg, sum, std := s.Avg, s.Sum, s.Std
-	if m.Adjusted {
-		avg, sum, std = math.NaN(), math.NaN(), math.NaN()
+	row, values := []string{m.Label()}, m.values()
+	for _, name := range csvHeader[1:] {
+		row = append(row, fixed(values[name]))
 	}
-
-	row := []string{m.Label(), fixed(avg), fixed(s.Min), fixed(s.Max), fixed(sum)}
-	for _, p := range s.percentiles() {
-		row = append(row, fixed(*p.value))
-	}
-	return append(row, fixed(std))
+	return row
 }
 
 // fixed formats a number with two decimals, or returns "" if it is not finite.
 func fixed(v float64) string {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
+	if !finite(v) {
 		return ""
 	}
 	return strconv.FormatFloat(v, 'f', 2, 64)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -263,7 +262,7 @@ func AtLeast(column string) bool {
 func (s *Summary) Columns() map[string]float64 {
 	out := map[string]float64{}
 	put := func(name string, v float64) {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+		if finite(v) {
 			out[name] = v
 		}
 	}

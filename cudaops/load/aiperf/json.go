@@ -7,7 +7,6 @@ package aiperf
 import (
 	"bytes"
 	"encoding/json"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -154,7 +153,7 @@ func entry(m Metric) json.RawMessage {
 	var b bytes.Buffer
 	b.WriteString(`{"unit":` + strconv.Quote(m.Unit))
 	num := func(name string, v float64) {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+		if finite(v) {
 			b.Write(appendFloat([]byte(`,"`+name+`":`), v))
 		}
 	}
@@ -166,20 +165,14 @@ func entry(m Metric) json.RawMessage {
 	}
 
 	s := m.Stats
-	if !m.Adjusted {
-		num("avg", s.Avg)
-	}
-
+	num("avg", s.Avg)
 	for _, p := range s.percentiles() {
 		num(p.name, *p.value)
 	}
 
 	num("min", s.Min)
 	num("max", s.Max)
-	if !m.Adjusted {
-		num("std", s.Std)
-	}
-
+	num("std", s.Std)
 	if !m.Sweep {
 		b.WriteString(`,"count":` + strconv.Itoa(s.Count))
 		num("sum", s.Sum)

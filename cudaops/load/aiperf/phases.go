@@ -13,27 +13,7 @@ func (r *Report) Phases() ([]File, error) {
 		return nil, nil
 	}
 
-	type entry struct {
-		EndNS          int64        `json:"end_ns"`
-		Errors         int          `json:"error_request_count"`
-		ErrorSummary   []ErrorCount `json:"error_summary"`
-		CSV            string       `json:"metrics_csv"`
-		JSON           string       `json:"metrics_json"`
-		Index          int          `json:"phase_index"`
-		Kind           string       `json:"phase_kind"`
-		Name           string       `json:"phase_name"`
-		ProfilingIndex *int         `json:"profiling_index"`
-		StartNS        int64        `json:"start_ns"`
-		Successful     int          `json:"successful_request_count"`
-		Total          int          `json:"total_request_count"`
-		Cancelled      bool         `json:"was_cancelled"`
-	}
-
-	manifest := struct {
-		Phases  []entry `json:"phases"`
-		Version int     `json:"schema_version"`
-	}{Version: 1}
-
+	var entries []map[string]any
 	var out []File
 	for i, p := range []struct {
 		name string
@@ -54,20 +34,19 @@ func (r *Report) Phases() ([]File, error) {
 
 		names := [2]string{PhaseFile(p.name, SummaryJSON), PhaseFile(p.name, SummaryCSV)}
 		out = append(out, File{names[0], "application/json", js}, File{names[1], "text/csv", table})
-		e := entry{
-			EndNS: p.To, Errors: p.Summary.Failed, ErrorSummary: p.Summary.Errors, CSV: Path(names[1]),
-			JSON:  Path(names[0]),
-			Index: i, Kind: p.name, Name: p.name, StartNS: p.From, Successful: p.Summary.Succeeded,
-			Total: p.Summary.Requests, Cancelled: p.cancelled,
+		e := map[string]any{
+			"end_ns": p.To, "error_request_count": p.Summary.Failed, "error_summary": p.Summary.Errors,
+			"metrics_csv": Path(names[1]), "metrics_json": Path(names[0]), "phase_index": i, "phase_kind": p.name,
+			"phase_name": p.name, "profiling_index": nil, "start_ns": p.From,
+			"successful_request_count": p.Summary.Succeeded, "total_request_count": p.Summary.Requests,
+			"was_cancelled": p.cancelled,
 		}
-
 		if p.name == Profiling {
-			e.ProfilingIndex = new(int)
+			e["profiling_index"] = 0
 		}
-
-		manifest.Phases = append(manifest.Phases, e)
+		entries = append(entries, e)
 	}
 
-	raw, err := indented(manifest)
+	raw, err := indented(map[string]any{"phases": entries, "schema_version": 1})
 	return append(out, File{Manifest, "application/json", raw}), err
 }

@@ -64,26 +64,13 @@ func SliceFiles(list []Slice, input any) ([]File, error) {
 		slices.SortStableFunc(metrics, func(a, b Metric) int { return cmp.Compare(a.Tag, b.Tag) })
 		for _, m := range metrics {
 			e[m.Tag] = entry(m)
-			add := func(stat string, v float64) {
-				if text := fixed(v); text != "" {
-					rows = append(rows, []string{fmt.Sprint(i), fmt.Sprint(s.From), fmt.Sprint(s.To), m.Name, m.Unit, stat, text})
+			values := m.values()
+			for _, stat := range csvHeader[1:] {
+				if v, ok := values[stat]; ok && finite(v) {
+					rows = append(rows, []string{fmt.Sprint(i), fmt.Sprint(s.From), fmt.Sprint(s.To), m.Name, m.Unit, stat,
+						fixed(v)})
 				}
 			}
-
-			if !m.Has {
-				add("avg", m.Value)
-				continue
-			}
-
-			st := &m.Stats
-			add("avg", st.Avg)
-			add("min", st.Min)
-			add("max", st.Max)
-			add("sum", st.Sum)
-			for _, p := range st.percentiles() {
-				add(p.name, *p.value)
-			}
-			add("std", st.Std)
 		}
 		entries = append(entries, e)
 	}

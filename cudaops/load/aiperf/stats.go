@@ -43,6 +43,8 @@ func Describe(values []float64) (Stats, bool) {
 	return s, true
 }
 
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
 // percentile is a field of Stats with its name in files.
 type percentile struct {
 	name  string
@@ -61,6 +63,16 @@ func (s *Stats) named() map[string]float64 {
 	for _, p := range s.percentiles() {
 		out[p.name] = *p.value
 	}
+	return out
+}
+
+// values returns the statistics or the value of a metric by the names in CSV files.
+func (m *Metric) values() map[string]float64 {
+	if !m.Has {
+		return map[string]float64{"avg": m.Value}
+	}
+	out := m.Stats.named()
+	out["sum"] = m.Stats.Sum
 	return out
 }
 

@@ -17,9 +17,6 @@ type Metric struct {
 
 	// Sweep marks statistics over time. They have no sum, no count and fewer percentiles.
 	Sweep bool
-
-	// Adjusted marks statistics in which failures count as infinite. Their averages are not meaningful.
-	Adjusted bool
 }
 
 // ErrorCount is one kind of failure and its number of occurrences.
@@ -254,7 +251,7 @@ func (c *Collector) Summary() *Summary {
 	}
 
 	scalar := func(tag string, v float64) {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+		if finite(v) {
 			s.Metrics = append(s.Metrics, Metric{Def: overallDef(tag), Value: v})
 		}
 	}
@@ -379,7 +376,7 @@ func (c *Collector) adjusted(s *Summary) {
 		d := perRequest[i]
 		s.Metrics = append(s.Metrics, Metric{
 			Def:   Def{Tag: "adj_" + d.Tag, Name: d.Name + " (error-adjusted)", Unit: d.Unit, Group: GroupMain},
-			Stats: st, Has: true, Adjusted: true,
+			Stats: st, Has: true,
 		})
 	}
 }

@@ -249,12 +249,6 @@ func (w *sweeps) metrics(from, to int64, streaming, counted bool) []Metric {
 		}
 	}
 
-	putTokens := func(tag string, spans []span) {
-		if counted {
-			put(tag, spans)
-		}
-	}
-
 	all := w.all.spans(from, to)
 	put("effective_concurrency", all)
 	if !streaming {
@@ -262,21 +256,26 @@ func (w *sweeps) metrics(from, to int64, streaming, counted bool) []Metric {
 	}
 
 	prefill, decode := w.prefill.spans(from, to), w.decode.spans(from, to)
-	prefillRate, decodeRate := w.prefillRate.spans(from, to), w.decodeRate.spans(from, to)
+	var prefillRate, decodeRate, tokens []span // without any, a quantity has no statistics
+	if counted {
+		prefillRate, decodeRate = w.prefillRate.spans(from, to), w.decodeRate.spans(from, to)
+		tokens = w.tokens.spans(from, to)
+	}
+
 	total := plus(prefillRate, decodeRate)
-	putTokens("effective_decode_throughput", decodeRate)
-	putTokens("effective_prefill_throughput", prefillRate)
+	put("effective_decode_throughput", decodeRate)
+	put("effective_prefill_throughput", prefillRate)
 	put("effective_decode_concurrency", decode)
 	put("effective_prefill_concurrency", prefill)
-	putTokens("effective_total_throughput", total)
-	putTokens("effective_decode_throughput_per_user", ratio(decodeRate, decode))
-	putTokens("effective_prefill_throughput_per_user", ratio(prefillRate, prefill))
-	putTokens("tokens_in_flight", w.tokens.spans(from, to))
-	putTokens("active_decode_throughput", active(decodeRate))
-	putTokens("active_prefill_throughput", active(prefillRate))
-	putTokens("active_decode_throughput_per_user", active(ratio(decodeRate, decode)))
-	putTokens("active_prefill_throughput_per_user", active(ratio(prefillRate, prefill)))
-	putTokens("active_total_throughput", active(total))
+	put("effective_total_throughput", total)
+	put("effective_decode_throughput_per_user", ratio(decodeRate, decode))
+	put("effective_prefill_throughput_per_user", ratio(prefillRate, prefill))
+	put("tokens_in_flight", tokens)
+	put("active_decode_throughput", active(decodeRate))
+	put("active_prefill_throughput", active(prefillRate))
+	put("active_decode_throughput_per_user", active(ratio(decodeRate, decode)))
+	put("active_prefill_throughput_per_user", active(ratio(prefillRate, prefill)))
+	put("active_total_throughput", active(total))
 
 	return out
 }
