@@ -413,24 +413,19 @@ func (h *Host) keep(c worker.Case, out worker.Emitter, p *point) error {
 	}
 
 	var failed error
-	attach := func(name, media string, data []byte, err error) {
-		if err == nil {
-			err = Attach(h.init, out, c.Seq, worker.Attachment{Name: name, MediaType: media}, bytes.NewReader(data))
+	attach := func(files []aiperf.File, err error) {
+		for _, f := range files {
+			a := worker.Attachment{Name: f.Name, MediaType: f.MediaType}
+			err = errors.Join(err, Attach(h.init, out, c.Seq, a, bytes.NewReader(f.Data)))
 		}
 		failed = errors.Join(failed, err)
 	}
 	attachJSON := func(name string, v any) {
 		raw, err := json.MarshalIndent(v, "", "  ")
-		attach(name, jsonType, raw, err)
-	}
-	attachFiles := func(files []aiperf.File, err error) {
-		failed = errors.Join(failed, err)
-		for _, f := range files {
-			attach(f.Name, f.MediaType, f.Data, nil)
-		}
+		attach([]aiperf.File{{Name: name, MediaType: jsonType, Data: raw}}, err)
 	}
 
-	attachFiles(report.Phases())
+	attach(report.Phases())
 	if len(p.runs) > 1 {
 		attachJSON(RepeatsFile, p.rows())
 	}
@@ -440,21 +435,14 @@ func (h *Host) keep(c worker.Case, out worker.Emitter, p *point) error {
 	}
 
 	if list := res.Profiling.Slices; list != nil {
-		attachFiles(aiperf.SliceFiles(list, report.Input))
+		attach(aiperf.SliceFiles(list, report.Input))
 	}
 
 	if m := res.Server; m != nil {
-		raw, err := m.JSON(report.ID, report.Input)
-		attach(aiperf.ServerJSON, jsonType, raw, err)
-		table, err := m.CSV(report.ID)
-		attach(aiperf.ServerCSV, "text/csv", table, err)
+		attach(m.Files(report.ID, report.Input))
 	}
 
-	summary, err := report.JSON()
-	attach(aiperf.SummaryJSON, jsonType, summary, err)
-	table, err := report.CSV()
-	attach(aiperf.SummaryCSV, "text/csv", table, err)
-	attach(aiperf.Console, "text/plain", []byte(report.Console()), nil)
+	attach(report.Files())
 	attachFrom := func(name, media string, write func(io.Writer) error) {
 		in, to := io.Pipe()
 		go func() { to.CloseWithError(write(to)) }()

@@ -3,6 +3,7 @@ package aiperf
 import (
 	"bytes"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -89,6 +90,13 @@ func HistogramStats(count, sum, seconds float64, bounds, counts []float64) map[s
 		}
 	}
 	return out
+}
+
+// Files returns the files of the metrics. id identifies the run.
+func (m *ServerMetrics) Files(id string, input any) ([]File, error) {
+	raw, err := m.JSON(id, input)
+	table, terr := m.CSV(id)
+	return []File{{ServerJSON, jsonType, raw}, {ServerCSV, csvType, table}}, errors.Join(err, terr)
 }
 
 // JSON returns the text of ServerJSON. id identifies the run.

@@ -80,5 +80,5 @@ func SliceFiles(list []Slice, input any) ([]File, error) {
 	}
 
 	raw, err := indented(map[string]any{"timeslices": entries, "input_config": input})
-	return []File{{SlicesJSON, "application/json", raw}, {SlicesCSV, "text/csv", b.Bytes()}}, err
+	return []File{{SlicesJSON, jsonType, raw}, {SlicesCSV, csvType, b.Bytes()}}, err
 }
