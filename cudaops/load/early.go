@@ -75,39 +75,24 @@ func (f *failureLimits) exceeded(s *Settings, rec *aiperf.Record) string {
 
 // watchQueue ends the phase if the number of unanswered requests grows for the seconds of over_saturation. The returned
 // function ends the check.
-func (p *phase) watchQueue(ctx context.Context, from int64) (stop context.CancelFunc) {
-	ctx, stop = context.WithCancel(ctx)
+func (p *phase) watchQueue(ctx context.Context, from int64) (stop func()) {
 	s := &p.r.settings
 	window := max(3, int(math.Ceil(s.OverSaturation)))
-	go func() {
-		defer p.r.caught()
-		t := time.NewTicker(time.Second)
-		defer t.Stop()
-
-		var waiting []float64 // requests that are due and have not ended, each second
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-t.C:
-			}
-
-			elapsed := float64(p.r.now()-from) / 1e9
-			if elapsed < s.RateRamp {
-				continue
-			}
-
-			due := s.RequestRate * (elapsed - s.RateRamp/2)
-			p.r.mu.Lock()
-			waiting = append(waiting, due-float64(p.r.ended.succeeded+p.r.ended.failed))
-			p.r.mu.Unlock()
-			if n := len(waiting); n > window && grows(waiting[n-window-1:], s.RequestRate*float64(window)) {
-				p.endEarly("over_saturation", 0)
-				return
-			}
+	var waiting []float64 // requests that are due and have not ended, each second
+	return p.r.every(ctx, time.Second, func(context.Context) {
+		elapsed := float64(p.r.now()-from) / 1e9
+		if elapsed < s.RateRamp {
+			return
 		}
-	}()
-	return stop
+
+		due := s.RequestRate * (elapsed - s.RateRamp/2)
+		p.r.mu.Lock()
+		waiting = append(waiting, due-float64(p.r.ended.succeeded+p.r.ended.failed))
+		p.r.mu.Unlock()
+		if n := len(waiting); n > window && grows(waiting[n-window-1:], s.RequestRate*float64(window)) {
+			p.endEarly("over_saturation", 0)
+		}
+	})
 }
 
 // grows reports whether a queue grows: each third of the time has more waiting requests than the one before, and the

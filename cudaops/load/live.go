@@ -1,6 +1,8 @@
 package load
 
 import (
+	"context"
+	"sync"
 	"time"
 
 	"aicplan/cudaops/load/aiperf"
@@ -62,33 +64,26 @@ func (p *phase) state(from int64) Progress {
 	return out
 }
 
-// progress starts to report the phase's progress once a second. The caller must call stop, which waits
-// until reporting has ended.
-func (p *phase) progress(from int64) (stop func()) {
-	f := p.r.options.Progress
-	if f == nil {
-		return func() {}
-	}
-
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		defer p.r.caught()
-		t := time.NewTicker(time.Second)
+// every calls f in an interval, beginning after the first one, until the returned function is called, which waits for a
+// running call.
+func (r *runner) every(ctx context.Context, interval time.Duration, f func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	r.spawn(&wg, func() {
+		t := time.NewTicker(interval)
 		defer t.Stop()
-
 		for {
 			select {
-			case <-quit:
+			case <-ctx.Done():
 				return
 			case <-t.C:
-				f(p.state(from))
+				f(ctx)
 			}
 		}
-	}()
+	})
 
 	return func() {
-		close(quit)
-		<-done
+		cancel()
+		wg.Wait()
 	}
 }

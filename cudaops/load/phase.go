@@ -111,7 +111,10 @@ func (r *runner) phase(ctx context.Context, warmup bool, client *Client) (*Phase
 
 	unhook := context.AfterFunc(p.cut, p.stop)
 	defer unhook()
-	progress := p.progress(from)
+	progress := func() {}
+	if f := r.options.Progress; f != nil {
+		progress = r.every(context.Background(), time.Second, func(context.Context) { f(p.state(from)) })
+	}
 
 	switch {
 	case !warmup && s.Users > 0:

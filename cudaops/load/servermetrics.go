@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	dto "github.com/prometheus/client_model/go"
 
@@ -20,8 +19,7 @@ import (
 // serverPages reads the metrics pages of all servers during a phase.
 type serverPages struct {
 	probes  []*cacheProbe
-	cancel  context.CancelFunc
-	wg      sync.WaitGroup
+	stops   []func() // of the repeated reading
 	mu      sync.Mutex
 	result  *aiperf.ServerMetrics
 	series  map[seriesKey]*pageSeries
@@ -50,7 +48,6 @@ type pageSeries struct {
 func (r *runner) watchServers(ctx context.Context) *serverPages {
 	w := newServerPages()
 	w.started = r.now()
-	ctx, w.cancel = context.WithCancel(ctx)
 	for _, t := range r.targets {
 		p := newCacheProbe(r, t)
 		if p.page = w.read(ctx, p, p.paths(metricsPaths...)...); p.page == "" {
@@ -58,22 +55,9 @@ func (r *runner) watchServers(ctx context.Context) *serverPages {
 		}
 
 		w.probes = append(w.probes, p)
-		if r.settings.ServerMetrics == 0 {
-			continue
+		if s := r.settings.ServerMetrics; s > 0 {
+			w.stops = append(w.stops, r.every(ctx, seconds(s), func(ctx context.Context) { w.read(ctx, p, p.page) }))
 		}
-
-		r.spawn(&w.wg, func() {
-			tick := time.NewTicker(seconds(r.settings.ServerMetrics))
-			defer tick.Stop()
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-tick.C:
-					w.read(ctx, p, p.page)
-				}
-			}
-		})
 	}
 	return w
 }
@@ -86,8 +70,9 @@ func newServerPages() *serverPages {
 
 // stop reads the pages for the last time.
 func (w *serverPages) stop(ctx context.Context) {
-	w.cancel()
-	w.wg.Wait()
+	for _, stop := range w.stops {
+		stop()
+	}
 	for _, p := range w.probes {
 		w.read(context.WithoutCancel(ctx), p, p.page)
 	}
