@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/arrival"
 	"aicplan/cudaops/load/openai"
 )
@@ -37,7 +38,10 @@ type link struct {
 	content io.ReadCloser // body of the current response
 	chunks  chunkedBody   // content, if it has chunks
 
-	stamps
+	rec      *aiperf.Record // of the current or last request, whose events are stamped
+	left     int            // remaining bytes that the head of the response may have
+	draining bool           // the response is complete, and only the end of its body is missing
+	hurried  bool           // a read waits at most drainTime for that end
 
 	mu     sync.Mutex
 	number int             // of the current or last request
@@ -46,26 +50,13 @@ type link struct {
 	ctx    context.Context // of the current or last request
 }
 
-// stamps are the times of one request on the runner's clock in ns. A field is 0 if the event did not happen.
-type stamps struct {
-	began, connected, sent, first int64
-
-	last   int64 // arrival of the data of the last read
-	reads  int
-	bytes  int64
-	reused bool
-
-	left     int  // remaining bytes that the head of the response may have
-	draining bool // the response is complete, and only the end of its body is missing
-	hurried  bool // a read waits at most drainTime for that end
-}
-
 // maxHead limits the head of a response, in bytes.
 const maxHead = 1 << 20
 
-// begin starts a request. It returns an error if ctx is done.
-func (l *link) begin(ctx context.Context) error {
-	l.stamps = stamps{began: l.now(), left: maxHead}
+// begin starts a request that is recorded in rec. It returns an error if ctx is done.
+func (l *link) begin(ctx context.Context, rec *aiperf.Record) error {
+	rec.Start = l.now()
+	l.rec, l.left, l.draining, l.hurried = rec, maxHead, false, false
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.number++
@@ -82,8 +73,8 @@ func (l *link) Read(b []byte) (int, error) {
 	n, err := l.conn.Read(b)
 	if n > 0 {
 		l.stamp()
-		l.reads++
-		l.bytes += int64(n)
+		l.rec.Reads++
+		l.rec.BytesIn += int64(n)
 
 		if l.left -= n; l.left < 0 {
 			return 0, fmt.Errorf("the head of the response is longer than %d KiB", maxHead>>10)
@@ -97,14 +88,14 @@ func (l *link) Read(b []byte) (int, error) {
 func (l *link) stamp() {
 	at := l.now()
 	if l.tcp != nil {
-		if t := l.tcp.Arrived(); t >= max(l.began, l.last) && t < at {
+		if t := l.tcp.Arrived(); t >= max(l.rec.Start, l.rec.Last) && t < at {
 			at = t
 		}
 	}
 
-	l.last = at
-	if l.first == 0 {
-		l.first = at
+	l.rec.Last = at
+	if l.rec.Ack == 0 {
+		l.rec.Ack = at
 	}
 }
 
@@ -151,11 +142,11 @@ func (l *link) end() error {
 
 // open connects to a target, or reuses the connection if the server has not closed it.
 func (l *link) open(ctx context.Context, r *runner, to *target, deadline time.Time) error {
-	if l.conn != nil && (l.to != to || l.began-l.used > int64(time.Millisecond) && arrival.Closed(l.conn)) {
+	if l.conn != nil && (l.to != to || l.rec.Start-l.used > int64(time.Millisecond) && arrival.Closed(l.conn)) {
 		l.close()
 	}
 
-	if l.reused = l.conn != nil; !l.reused {
+	if l.rec.Reused = l.conn != nil; !l.rec.Reused {
 		var c net.Conn
 		select {
 		case c = <-to.ready: // opened before the run
@@ -174,8 +165,8 @@ func (l *link) open(ctx context.Context, r *runner, to *target, deadline time.Ti
 	}
 
 	l.in.Reset(l)
-	if !l.reused {
-		l.connected = l.now()
+	if !l.rec.Reused {
+		l.rec.Connect = l.now() - l.rec.Start
 	}
 
 	l.mu.Lock()
@@ -188,8 +179,8 @@ func (l *link) open(ctx context.Context, r *runner, to *target, deadline time.Ti
 
 // roundTrip sends a request and reads the head of its response. If giveUp is set, it interrupts the request when it
 // was sent.
-func (l *link) roundTrip(id, correlation string, body []byte, giveUp bool) (*responseHead, error) {
-	l.head = appendHead(l.head[:0], l.to, id, correlation, len(body))
+func (l *link) roundTrip(body []byte, giveUp bool) (*responseHead, error) {
+	l.head = appendHead(l.head[:0], l.to, l.rec.ID, l.rec.Correlation, len(body))
 	var werr error
 	if len(body) <= maxCopied {
 		l.head = append(l.head, body...)
@@ -199,7 +190,7 @@ func (l *link) roundTrip(id, correlation string, body []byte, giveUp bool) (*res
 		_, werr = buffers.WriteTo(l.conn)
 	}
 
-	l.sent = l.now()
+	l.rec.Sent = l.now()
 	if giveUp {
 		l.interrupt(0, errGivenUp)
 	}
@@ -208,9 +199,9 @@ func (l *link) roundTrip(id, correlation string, body []byte, giveUp bool) (*res
 		l.left = maxHead
 		head, err := l.readHead()
 		switch {
-		case err != nil && l.first == 0 && werr != nil:
+		case err != nil && l.rec.Ack == 0 && werr != nil:
 			return nil, werr
-		case err != nil && l.first == 0 && errors.Is(err, io.ErrUnexpectedEOF):
+		case err != nil && l.rec.Ack == 0 && errors.Is(err, io.ErrUnexpectedEOF):
 			return nil, io.EOF
 		case err != nil:
 			return nil, err
@@ -240,7 +231,7 @@ func (l *link) readHead() (*responseHead, error) {
 		return k, err
 	}
 
-	reads := l.reads
+	reads := l.rec.Reads
 	res, err := http.ReadResponse(l.in, posted)
 	if err != nil {
 		return nil, err
@@ -254,7 +245,7 @@ func (l *link) readHead() (*responseHead, error) {
 	switch {
 	case len(res.TransferEncoding) == 0 || content == http.NoBody:
 		l.content = content
-	case l.reads == reads: // data is the buffer as it was
+	case l.rec.Reads == reads: // data is the buffer as it was
 		head.text = bytes.Clone(data[:len(data)-l.in.Buffered()])
 		l.to.known.Store(head)
 	}

@@ -93,26 +93,19 @@ func (s *slot) send(ctx context.Context, rec *aiperf.Record, to *target, body []
 
 	res, err := s.exchange(ctx, to, body, cancelAfter)
 	end, cause := r.now(), l.end()
-	if l.reused && cause == nil {
-		to.reused(err, l.first > 0)
+	if rec.Reused && cause == nil {
+		to.reused(err, rec.Ack > 0)
 	}
 	l.done(err == nil && cause == nil && !res.Close && l.in.Buffered() == 0 && to.keeps(), end)
 	if l.draining && cause == nil && errors.Is(err, os.ErrDeadlineExceeded) {
-		err, l.last = nil, s.done
+		err, rec.Last = nil, s.done
 	}
 
 	err = explain(err, cause)
-	rec.Start = l.began
-	if rec.Reused = l.reused; !rec.Reused {
-		rec.Connect = max(l.connected-rec.Start, 0)
-	}
-
-	rec.Sent, rec.Ack = l.sent, l.first
 	if rec.Ack > 0 {
 		rec.Sent = min(rec.Sent, rec.Ack) // the response may arrive before the write returns
 	}
 
-	rec.Last, rec.Reads, rec.BytesIn = max(l.last, rec.Ack), l.reads, l.bytes
 	rec.Finish = max(rec.Last, rec.Start)
 	if err != nil {
 		rec.Finish = max(rec.Finish, end)
@@ -134,11 +127,11 @@ func (s *slot) exchange(ctx context.Context, to *target, body []byte, cancelAfte
 		context.AfterFunc(ctx, func() { l.cancel(ctx) })
 	}
 
-	if err := l.begin(ctx); err != nil {
+	if err := l.begin(ctx, s.rec); err != nil {
 		return nil, err
 	}
 
-	if err := l.open(ctx, r, to, r.timeOf(l.began).Add(seconds(r.settings.Timeout))); err != nil {
+	if err := l.open(ctx, r, to, r.timeOf(s.rec.Start).Add(seconds(r.settings.Timeout))); err != nil {
 		return nil, err
 	}
 
@@ -146,7 +139,7 @@ func (s *slot) exchange(ctx context.Context, to *target, body []byte, cancelAfte
 		defer time.AfterFunc(cancelAfter, func() { l.interrupt(number, errGivenUp) }).Stop()
 	}
 
-	head, err := l.roundTrip(s.rec.ID, s.rec.Correlation, body, cancelAfter == 0)
+	head, err := l.roundTrip(body, cancelAfter == 0)
 	if err != nil {
 		return nil, err
 	}
@@ -184,19 +177,19 @@ func (s *slot) event(e openai.Event) error {
 		return nil
 	}
 
-	s.chunk(&c, s.link.last)
+	s.chunk(&c)
 	return nil
 }
 
 // end notes that the response is complete. The body has to end soon.
 func (s *slot) end() {
 	if s.done == 0 {
-		s.done = s.link.last
+		s.done = s.rec.Last
 		s.link.draining = true
 	}
 }
 
-func (s *slot) chunk(c *openai.Chunk, at int64) {
+func (s *slot) chunk(c *openai.Chunk) {
 	rec := s.rec
 	if c.Usage != nil {
 		rec.Usage = c.Usage
@@ -220,7 +213,7 @@ func (s *slot) chunk(c *openai.Chunk, at int64) {
 		rec.FirstOutput = len(rec.Times)
 	}
 
-	rec.Times = append(rec.Times, at)
+	rec.Times = append(rec.Times, rec.Last)
 	s.messages.Add(1)
 	s.filled()
 	if s.r.keepText {

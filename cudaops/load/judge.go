@@ -31,10 +31,6 @@ func (s *slot) judge(res *http.Response, after time.Duration, cancelled bool) *a
 // failure is judge without redaction.
 func (s *slot) failure(res *http.Response, after time.Duration, cancelled bool) *aiperf.Failure {
 	rec := s.rec
-	fail := func(code int, kind, format string, args ...any) *aiperf.Failure {
-		return &aiperf.Failure{Code: code, Type: kind, Message: fmt.Sprintf(format, args...)}
-	}
-
 	if cancelled {
 		rec.Cancelled = true
 		return fail(499, aiperf.TypeCancelled, "Request cancelled %.3fs after being sent", after.Seconds())
@@ -56,8 +52,8 @@ func (s *slot) failure(res *http.Response, after time.Duration, cancelled bool) 
 	}
 
 	if err := s.failed; err != nil {
-		if se, ok := errors.AsType[*openai.ServerError](err); ok {
-			return fail(se.Code, aiperf.TypeServer, "%s", err)
+		if f := reported(err); f != nil {
+			return f
 		}
 
 		switch {
@@ -91,8 +87,8 @@ func (s *slot) failure(res *http.Response, after time.Duration, cancelled bool) 
 		}
 	} else if len(rec.Times) == 0 && len(other) > 0 {
 		_, err := openai.Parse(other)
-		if se, ok := errors.AsType[*openai.ServerError](err); ok {
-			return fail(se.Code, aiperf.TypeServer, "%s", err)
+		if f := reported(err); f != nil {
+			return f
 		}
 		return fail(0, aiperf.TypeStream, "the stream has no messages with output; it begins with %.120q", other)
 	} else if s.done == 0 && s.r.settings.RequireDone {
@@ -110,27 +106,36 @@ func (s *slot) failure(res *http.Response, after time.Duration, cancelled bool) 
 	return nil
 }
 
+func fail(code int, kind, format string, args ...any) *aiperf.Failure {
+	return &aiperf.Failure{Code: code, Type: kind, Message: fmt.Sprintf(format, args...)}
+}
+
+// reported returns the failure of an error that the server reports, or nil for other errors.
+func reported(err error) *aiperf.Failure {
+	if se, ok := errors.AsType[*openai.ServerError](err); ok {
+		return fail(se.Code, aiperf.TypeServer, "%s", err)
+	}
+	return nil
+}
+
 // whole parses a response without streaming. It returns nil on success.
 func (s *slot) whole(res *http.Response) *aiperf.Failure {
-	fail := func(format string, args ...any) *aiperf.Failure {
-		return &aiperf.Failure{Type: aiperf.TypeEmpty, Message: fmt.Sprintf(format, args...)}
-	}
-
 	if len(s.body) == 0 {
-		return fail("the answer has no body")
+		return fail(0, aiperf.TypeEmpty, "the answer has no body")
 	}
 
 	c, err := openai.Parse(s.body)
-	if se, ok := errors.AsType[*openai.ServerError](err); ok {
-		return &aiperf.Failure{Code: se.Code, Type: aiperf.TypeServer, Message: err.Error()}
+	if f := reported(err); f != nil {
+		return f
 	}
 
 	if err != nil {
-		return fail("the answer (%s) is no JSON object: %.120q", res.Header.Get("Content-Type"), s.body)
+		return fail(0, aiperf.TypeEmpty, "the answer (%s) is no JSON object: %.120q", res.Header.Get("Content-Type"),
+			s.body)
 	}
 
 	c.Done = false // of streams only
-	s.chunk(&c, s.link.last)
+	s.chunk(&c)
 	return nil
 }
 

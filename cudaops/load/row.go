@@ -496,14 +496,8 @@ func inputConfig(res *Traffic) any {
 
 	profiling := m{"name": "profiling", "kind": "profiling", "type": kindOf(s)}
 	for name, v := range (m{"requests": s.Requests, "concurrency": s.Concurrency, "sessions": s.Sessions,
-		"prefill_concurrency": s.PrefillConcurrency, "users": s.Users}) {
-		if v != 0 {
-			profiling[name] = v
-		}
-	}
-
-	for name, v := range map[string]float64{"rate": s.RequestRate, "duration": s.Duration} {
-		if v != 0 {
+		"prefill_concurrency": s.PrefillConcurrency, "users": s.Users, "rate": s.RequestRate, "duration": s.Duration}) {
+		if v != 0 && v != 0.0 {
 			profiling[name] = v
 		}
 	}

@@ -271,7 +271,6 @@ func (h *Host) searched(ctx context.Context, c worker.Case, find *Search, out wo
 
 	row := best.point.row
 	row[find.Over] = best.Value
-	best.point.row = row
 	row["search_over"], row["search_met"], row["search_probes"] = find.Over, best.Met, len(probes)
 	if best.Met {
 		row["search_value"] = best.Value
