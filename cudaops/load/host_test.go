@@ -96,8 +96,8 @@ func (e *emitter) file(t *testing.T, name string) []byte {
 // the server does not report them.
 func TestRowHasTheServersQueueTime(t *testing.T) {
 	t.Parallel()
-	rowOf := func(o loadtest.Options) worker.Row {
-		_, addr := listen(t, o)
+	rowOf := func(queue time.Duration) worker.Row {
+		addr := (&mock{Server: server(t, loadtest.Options{}), queue: queue}).listen(t)
 		e := measure(t, map[string]any{"url": addr, "model": "m"},
 			`{"load": {"requests": 4, "warmup_requests": 2, "isl": 5, "osl": 3}}`, "chat", `{"concurrency": 1}`)
 		if e.failure != nil {
@@ -105,13 +105,13 @@ func TestRowHasTheServersQueueTime(t *testing.T) {
 		}
 		return e.rows[0]
 	}
-	row := rowOf(loadtest.Options{Queue: 10 * time.Millisecond})
+	row := rowOf(10 * time.Millisecond)
 	for name, want := range map[string]float64{"server_queue": 45, "server_prefill": 90} {
 		if got, ok := row[name].(float64); !ok || !(math.Abs(got-want) <= 1e-6) {
 			t.Errorf("%s is %v, want %v", name, row[name], want)
 		}
 	}
-	if row := rowOf(loadtest.Options{}); row["server_queue"] != nil {
+	if row := rowOf(0); row["server_queue"] != nil {
 		t.Errorf("server_queue is %v", row["server_queue"])
 	}
 }

@@ -35,12 +35,11 @@ func TestParseFault(t *testing.T) {
 func TestInvalidServerOptions(t *testing.T) {
 	t.Parallel()
 	for want, o := range map[string]loadtest.Options{
-		"tokens is -1":            {Tokens: -1},
-		"token spread is -5":      {TokenSpread: -5},
-		"reasoning is 9000000000": {Reasoning: 9_000_000_000},
-		"no such file":            {ProfileDir: t.TempDir(), ProfileTraces: []string{filepath.Join(t.TempDir(), "nothere")}},
-		"is a folder":             {ProfileDir: t.TempDir(), ProfileTraces: []string{t.TempDir()}},
-		"is a file":               {ProfileDir: "run.go"},
+		"tokens is 9000000000": {Tokens: 9_000_000_000},
+		"token spread is -5":   {TokenSpread: -5},
+		"no such file":         {ProfileDir: t.TempDir(), ProfileTraces: []string{filepath.Join(t.TempDir(), "nothere")}},
+		"is a folder":          {ProfileDir: t.TempDir(), ProfileTraces: []string{t.TempDir()}},
+		"is a file":            {ProfileDir: "run.go"},
 	} {
 		if _, err := loadtest.New(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)

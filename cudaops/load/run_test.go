@@ -75,19 +75,20 @@ func avg(t *testing.T, s *aiperf.Summary, tag string) float64 {
 
 func TestExactTimes(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		o    loadtest.Options
+		name  string
+		edit  func(message string) []string
+		first float64 // ms until the first token that is not reasoning
 	}{
-		{"plain", loadtest.Options{}},
-		{"role first", loadtest.Options{Role: true}},
-		{"usage always", loadtest.Options{Usage: "always"}},
-		{"reasoning", loadtest.Options{Reasoning: 3}},
-		{"reasoning by its other name", loadtest.Options{Reasoning: 3, ReasoningKey: "reasoning"}},
+		{"plain", nil, 200},
+		{"role first", roleFirst, 200},
+		{"reasoning", reasons("reasoning_content"), 260},
+		{"reasoning by its other name", reasons("reasoning"), 260},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c.o.TTFT, c.o.ITL = 200*time.Millisecond, 20*time.Millisecond
-				res, recs := start(t, server(t, c.o), quick(), Options{})
+				o := loadtest.Options{TTFT: 200 * time.Millisecond, ITL: 20 * time.Millisecond}
+				m := &mock{Server: server(t, o), edit: c.edit}
+				res, recs := start(t, m.Server, quick(), Options{Dial: m.Dial})
 				s := res.Profiling.Summary
 				if s.Succeeded != 16 || s.Failed != 0 {
 					t.Fatalf("%d succeeded, %d failed: %v", s.Succeeded, s.Failed, s.Errors)
@@ -110,11 +111,7 @@ func TestExactTimes(t *testing.T) {
 				near(t, "decoded tokens", avg(t, s, "effective_decode_throughput")*1.36, 112)
 				near(t, "both", avg(t, s, "effective_total_throughput")*1.36, 272)
 				near(t, "decoded while decoding", avg(t, s, "active_decode_throughput"), 4*7/0.140)
-				first := 200.0
-				if c.o.Reasoning > 0 {
-					first = 260
-				}
-				near(t, "first output", avg(t, s, "time_to_first_output_token"), first)
+				near(t, "first output", avg(t, s, "time_to_first_output_token"), c.first)
 				for _, r := range recs {
 					if len(r.Times) != 8 || r.FinishReason != "length" {
 						t.Errorf("%d messages, finish %q", len(r.Times), r.FinishReason)
@@ -223,9 +220,6 @@ func TestWarmupIsExcluded(t *testing.T) {
 				t.Error("a warm-up request ended in the window")
 			}
 		}
-		if srv.Connections() > 5 { // and one for the cache probe
-			t.Logf("%d connections", srv.Connections())
-		}
 	})
 }
 
@@ -289,7 +283,7 @@ func TestMultiTurn(t *testing.T) {
 // TestQueueTimesOfServers checks that the means cover only the profiling phase.
 func TestQueueTimesOfServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := server(t, loadtest.Options{Queue: 3 * time.Millisecond})
+		srv := &mock{Server: server(t, loadtest.Options{}), queue: 3 * time.Millisecond}
 		s := quick()
 		s.Requests, s.WarmupRequests = 5, 4
 		res, err := Run(t.Context(), s, Options{Dial: srv.Dial})
@@ -299,20 +293,20 @@ func TestQueueTimesOfServers(t *testing.T) {
 		// Requests 5 to 9 waited 7 times as long as the first, on average.
 		near(t, "queue", res.Queue.Waited, 21)
 		near(t, "prefill", res.Queue.Prefill, 42)
-		dial := server(t, loadtest.Options{Queue: 3 * time.Millisecond, TensorRT: true}).Dial
+		dial := (&mock{Server: server(t, loadtest.Options{}), queue: 3 * time.Millisecond, tensorRT: true}).Dial
 		if res, err = Run(t.Context(), s, Options{Dial: dial}); err != nil {
 			t.Fatal(err)
 		}
 		near(t, "queue of TensorRT-LLM", res.Queue.Waited, 21)
 		near(t, "prefill of TensorRT-LLM", res.Queue.Prefill, 42)
 		s.WarmupRequests = 0
-		dial = server(t, loadtest.Options{Queue: 3 * time.Millisecond}).Dial
+		dial = (&mock{Server: server(t, loadtest.Options{}), queue: 3 * time.Millisecond}).Dial
 		if res, err = Run(t.Context(), s, Options{Dial: dial}); err != nil {
 			t.Fatal(err)
 		}
 		near(t, "queue of a server that has had no request before", res.Queue.Waited, 9)
 		s.WarmupRequests = 4
-		quiet, err := Run(t.Context(), s, Options{Dial: server(t, loadtest.Options{PrefixCache: true}).Dial})
+		quiet, err := Run(t.Context(), s, Options{Dial: cached(t).Dial})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -324,7 +318,7 @@ func TestQueueTimesOfServers(t *testing.T) {
 
 func TestResetOfOneServerIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		with, without := server(t, loadtest.Options{PrefixCache: true}), server(t, loadtest.Options{})
+		with, without := cached(t), server(t, loadtest.Options{})
 		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 			if address == "without:80" {
 				return without.Dial(ctx, network, address)
@@ -355,7 +349,7 @@ func TestBriefestDurationEnds(t *testing.T) {
 
 func TestLoadPointsHaveDifferentPrompts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := server(t, loadtest.Options{PrefixCache: true})
+		srv := cached(t)
 		first, _ := func() (*Traffic, error) {
 			o := Options{Salt: 1, Dial: srv.Dial}
 			s := quick()
@@ -381,8 +375,8 @@ func TestLoadPointsHaveDifferentPrompts(t *testing.T) {
 			t.Fatal(err)
 		}
 		near(t, "hit rate after a reset", reset.Cache.HitRate(), 0)
-		if !reset.Cache.Reset || srv.CacheResets() != 1 {
-			t.Errorf("%+v, %d resets", reset.Cache, srv.CacheResets())
+		if !reset.Cache.Reset || srv.resets != 1 {
+			t.Errorf("%+v, %d resets", reset.Cache, srv.resets)
 		}
 		s.Entries = 4
 		few, err := Run(t.Context(), s, Options{Salt: 2, Dial: srv.Dial})
@@ -418,12 +412,12 @@ func TestInterrupt(t *testing.T) {
 func TestTokenIDs(t *testing.T) {
 	for _, streaming := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			srv := server(t, loadtest.Options{TTFT: 100 * time.Millisecond, ITL: 10 * time.Millisecond, SkipTokenizer: true,
-				Usage: "never"})
+			srv := server(t, loadtest.Options{TTFT: 100 * time.Millisecond, ITL: 10 * time.Millisecond, SkipTokenizer: true})
+			m := &mock{Server: srv, edit: withoutUsage}
 			s := quick()
 			s.EndpointType, s.Prompt, s.Streaming = "completions", PromptIDs, streaming
 			s.ExtraInputs = map[string]json.RawMessage{"return_token_ids": json.RawMessage("true")}
-			res, _ := start(t, srv, s, Options{})
+			res, _ := start(t, srv, s, Options{Dial: m.Dial})
 			sum := res.Profiling.Summary
 			if sum.Failed != 0 || !res.TokenIDs {
 				t.Fatalf("%d failed (%v), ids counted: %v", sum.Failed, sum.Errors, res.TokenIDs)

@@ -40,7 +40,7 @@ func (s *Server) answer(c net.Conn, a *ask) bool {
 		return false
 
 	case FaultSlowHead:
-		s.opts.Sleep(a.fault.Delay)
+		time.Sleep(a.fault.Delay)
 
 	case FaultShort:
 		a.tokens = max(1, a.tokens/2)
@@ -53,10 +53,6 @@ func (s *Server) answer(c net.Conn, a *ask) bool {
 	w := &writer{c: c}
 	s.stream(w, a)
 	return w.err == nil && !w.ended
-}
-
-func (s *Server) sendsUsage(a *ask) bool {
-	return s.opts.Usage == "always" || s.opts.Usage != "never" && a.usage
 }
 
 // message returns a response, or a message of a stream, with at most one choice. more are further fields.
@@ -81,11 +77,7 @@ func (s *Server) content(a *ask, i int) string {
 		return a.message(fmt.Sprintf(`{"index":0,"text":%s,"finish_reason":null}`, q), "")
 	}
 
-	key := "content"
-	if i < s.opts.Reasoning {
-		key = s.opts.ReasoningKey
-	}
-	return a.message(fmt.Sprintf(`{"index":0,"delta":{%q:%s},"finish_reason":null}`, key, q), "")
+	return a.message(fmt.Sprintf(`{"index":0,"delta":{"content":%s},"finish_reason":null}`, q), "")
 }
 
 // ids returns the JSON field with the ids of tokens i to j-1, or "" if the request does not ask for ids.
@@ -109,31 +101,21 @@ func (a *ask) finish(reason string) string {
 	return a.message(fmt.Sprintf(`{"index":0,%s,"finish_reason":%q}`, output, reason), "")
 }
 
-func (s *Server) usageObject(a *ask) string {
+func (a *ask) usageObject() string {
 	n := a.tokens
-	if s.opts.Usage == "wrong" || a.fault.Kind == FaultWrongUsage {
+	if a.fault.Kind == FaultWrongUsage {
 		n += 10
 	}
 
-	details := ""
-	if s.opts.Reasoning > 0 {
-		details = fmt.Sprintf(`,"completion_tokens_details":{"reasoning_tokens":%d}`, min(s.opts.Reasoning, a.tokens))
-	}
-	return fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d%s}`, a.prompt, n, a.prompt+n,
-		details)
+	return fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, a.prompt, n, a.prompt+n)
 }
 
 // whole sends a response without streaming at the time of the last token.
 func (s *Server) whole(c net.Conn, a *ask) bool {
 	s.until(a, a.tokens-1)
-	var text, reasoning strings.Builder
-
+	var text strings.Builder
 	for k := range a.tokens {
-		if k < s.opts.Reasoning {
-			reasoning.WriteString(token(k))
-		} else {
-			text.WriteString(token(k))
-		}
+		text.WriteString(token(k))
 	}
 
 	reason := "length"
@@ -143,12 +125,6 @@ func (s *Server) whole(c net.Conn, a *ask) bool {
 
 	if a.fault.Kind == FaultNoTokens {
 		text.Reset()
-		reasoning.Reset()
-	}
-
-	usage := ""
-	if s.opts.Usage != "never" {
-		usage = `,"usage":` + s.usageObject(a)
 	}
 
 	ids := ""
@@ -159,11 +135,11 @@ func (s *Server) whole(c net.Conn, a *ask) bool {
 
 	choice := fmt.Sprintf(`{"index":0,"text":%q,"finish_reason":%q%s}`, text.String(), reason, ids)
 	if a.chat {
-		choice = fmt.Sprintf(`{"index":0,"message":{"role":"assistant","content":%q,%q:%q},"finish_reason":%q}`,
-			text.String(), s.opts.ReasoningKey, reasoning.String(), reason)
+		choice = fmt.Sprintf(`{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":%q}`,
+			text.String(), reason)
 	}
 
-	body := a.message(choice, usage)
+	body := a.message(choice, `,"usage":`+a.usageObject())
 	switch a.fault.Kind {
 	case FaultBadJSON:
 		body = body[:len(body)/2]
@@ -178,7 +154,7 @@ func (s *Server) whole(c net.Conn, a *ask) bool {
 		return false
 	}
 
-	s.sent(a, s.opts.Now(), a.tokens)
+	s.sent(a, time.Now(), a.tokens)
 	return plain(c, 200, "application/json", body)
 }
 
@@ -190,17 +166,13 @@ func (s *Server) until(a *ask, i int) {
 		d += time.Duration(int64(uint64(a.number)*0x9E3779B97F4A7C15>>11)%int64(2*n+1)) - n
 	}
 
-	if wait := a.began.Add(d).Sub(s.opts.Now()); wait > 0 {
-		s.opts.Sleep(wait)
+	if wait := a.began.Add(d).Sub(time.Now()); wait > 0 {
+		time.Sleep(wait)
 	}
 }
 
 func (s *Server) stream(w *writer, a *ask) {
 	w.head()
-	if s.opts.Role && a.chat {
-		w.message(a.message(`{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}`, ""))
-	}
-
 	tokens := a.tokens
 	f := a.fault
 	if f.Kind == FaultNoTokens {
@@ -243,7 +215,7 @@ func (s *Server) stream(w *writer, a *ask) {
 
 		s.until(a, i)
 		text := s.content(a, i)
-		s.sent(a, s.opts.Now(), 1)
+		s.sent(a, time.Now(), 1)
 		w.message(text)
 	}
 
@@ -253,8 +225,8 @@ func (s *Server) stream(w *writer, a *ask) {
 	}
 
 	w.message(a.finish(reason))
-	if s.sendsUsage(a) {
-		w.message(a.message("", `,"usage":`+s.usageObject(a)))
+	if a.usage {
+		w.message(a.message("", `,"usage":`+a.usageObject()))
 	}
 
 	if f.Kind != FaultNoDone {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 )
@@ -17,7 +18,7 @@ func (s *Server) other(c net.Conn, header http.Header, body []byte, kind string)
 		prompt = root.Get("documents")
 	}
 
-	a := &ask{id: header.Get("X-Request-ID"), number: int(s.number.Add(1)), received: s.opts.Now(), truth: -1,
+	a := &ask{id: header.Get("X-Request-ID"), number: int(s.number.Add(1)), received: time.Now(), truth: -1,
 		model: root.Get("model").String(), stream: root.Get("stream").Bool(),
 		wanted: int(root.Get("max_output_tokens").Int())}
 	a.began = a.received
@@ -43,7 +44,7 @@ func (s *Server) other(c net.Conn, header http.Header, body []byte, kind string)
 	switch kind {
 	case "embeddings", "rerank":
 		s.until(a, 0)
-		s.sent(a, s.opts.Now(), items)
+		s.sent(a, time.Now(), items)
 		field, item := "data", `{"object":"embedding","index":%d,"embedding":[0.5,-0.5]}`
 		if kind == "rerank" {
 			field, item = "results", `{"index":%d,"relevance_score":0.5}`
@@ -66,7 +67,7 @@ func (s *Server) other(c net.Conn, header http.Header, body []byte, kind string)
 	usage := fmt.Sprintf(`{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}`, a.prompt, a.tokens, a.prompt+a.tokens)
 	if !a.stream {
 		s.until(a, a.tokens-1)
-		s.sent(a, s.opts.Now(), a.tokens)
+		s.sent(a, time.Now(), a.tokens)
 		text := ""
 		for i := range a.tokens {
 			text += token(i)
@@ -81,7 +82,7 @@ func (s *Server) other(c net.Conn, header http.Header, body []byte, kind string)
 	w.message(`{"type":"response.created","response":{"status":"in_progress","usage":null,"error":null}}`)
 	for i := range a.tokens {
 		s.until(a, i)
-		s.sent(a, s.opts.Now(), 1)
+		s.sent(a, time.Now(), 1)
 		w.message(
 			fmt.Sprintf(`{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":%q}`, token(i)),
 		)

@@ -1,5 +1,5 @@
-// Package loadtest is a mock of an OpenAI-compatible server for tests and benchmarks, with exact delays,
-// quirks of real servers, and faults. It records when it received each request and sent each message, to
+// Package loadtest is a mock of an OpenAI-compatible server for tests and benchmarks, with exact delays and
+// the faults of real servers. It records when it received each request and sent each message, to
 // check a client's measurements.
 package loadtest
 
@@ -29,31 +29,6 @@ type Options struct {
 	// length by up to +- that number.
 	Tokens, TokenSpread int
 
-	// Reasoning is the number of tokens at the start of a response that are reasoning.
-	Reasoning int
-
-	// ReasoningKey is the field of reasoning text: reasoning_content or reasoning.
-	ReasoningKey string
-
-	// Role sends an initial message with a role and empty content.
-	Role bool
-
-	// Usage is "asked" (the default: if stream_options requests it, and always without streaming),
-	// "always", "never" or "wrong" (10 tokens too many).
-	Usage string
-
-	// PrefixCache remembers prompts. /metrics reports hits, and POST /reset_prefix_cache clears the cache.
-	// If false, both return 404.
-	PrefixCache bool
-
-	// Queue is the increase of the queue time from request to request, reported by /metrics. The prefill
-	// time is twice the queue time.
-	Queue time.Duration
-
-	// TensorRT serves Prometheus metrics at TensorRT-LLM's path and with its names, and other statistics at
-	// /metrics.
-	TensorRT bool
-
 	// SkipTokenizer simulates a server without a tokenizer. Prompts must be token ids, and responses
 	// contain no text and only contain ids if return_token_ids is set.
 	SkipTokenizer bool
@@ -72,10 +47,6 @@ type Options struct {
 	// Truth records requests and responses for GET /truth. If false, the server needs no memory per
 	// request.
 	Truth bool
-
-	// Now and Sleep replace the clock. If nil, the system clock is used.
-	Now   func() time.Time
-	Sleep func(time.Duration)
 }
 
 // Fault kinds.
@@ -185,28 +156,10 @@ func (f Fault) strikes(n int) bool {
 }
 
 func (o *Options) settle() error {
-	def := func(v *string, d string, allowed ...string) error {
-		if *v == "" {
-			*v = d
-		}
-		if !slices.Contains(allowed, *v) {
-			return fmt.Errorf("%q is not one of %s", *v, strings.Join(allowed, ", "))
-		}
-		return nil
-	}
-
-	if err := def(&o.Usage, "asked", "asked", "always", "never", "wrong"); err != nil {
-		return fmt.Errorf("usage: %w", err)
-	}
-
-	if err := def(&o.ReasoningKey, "reasoning_content", "reasoning_content", "reasoning"); err != nil {
-		return fmt.Errorf("reasoning key: %w", err)
-	}
-
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"tokens", o.Tokens}, {"token spread", o.TokenSpread}, {"reasoning", o.Reasoning}} {
+	}{{"tokens", o.Tokens}, {"token spread", o.TokenSpread}} {
 		if n.value < 0 || n.value > mostOf {
 			return fmt.Errorf("%s is %d; it is a number from 0 to %d", n.name, n.value, mostOf)
 		}
@@ -234,14 +187,6 @@ func (o *Options) settle() error {
 
 	if o.Tokens == 0 {
 		o.Tokens = 16
-	}
-
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-
-	if o.Sleep == nil {
-		o.Sleep = time.Sleep
 	}
 
 	return nil

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"net"
 	"net/http"
@@ -30,18 +29,14 @@ type Server struct {
 	mu     sync.Mutex
 	truth  []Truth
 	conns  map[net.Conn]bool
-	seen   map[uint64]bool
 	down   bool
 	active sync.WaitGroup // connections
 	slots  chan struct{}  // nil if unlimited
 
-	number       atomic.Int64 // number of generation requests
-	open, most   atomic.Int64 // requests in progress
-	hits, asked  atomic.Int64 // tokens of the prefix cache
-	connections  atomic.Int64
-	cacheCleared atomic.Int64
-	profiling    atomic.Bool
-	profiles     atomic.Int64
+	number     atomic.Int64 // number of generation requests
+	open, most atomic.Int64 // requests in progress
+	profiling  atomic.Bool
+	profiles   atomic.Int64
 }
 
 // Truth is the server's record of one request. Times are nanoseconds since the Unix epoch.
@@ -67,7 +62,7 @@ func New(o Options) (*Server, error) {
 	if err := o.settle(); err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, conns: map[net.Conn]bool{}, seen: map[uint64]bool{}}
+	s := &Server{opts: o, conns: map[net.Conn]bool{}}
 	if o.Slots > 0 {
 		s.slots = make(chan struct{}, o.Slots)
 	}
@@ -111,13 +106,10 @@ func (s *Server) Truths() []Truth {
 	return append([]Truth(nil), s.truth...)
 }
 
-// Requests returns the number of generation requests, MostOpen the maximum that were in progress at the
-// same time, Connections the number of accepted connections, and CacheResets the number of calls of
-// /reset_prefix_cache.
-func (s *Server) Requests() int    { return int(s.number.Load()) }
-func (s *Server) MostOpen() int    { return int(s.most.Load()) }
-func (s *Server) Connections() int { return int(s.connections.Load()) }
-func (s *Server) CacheResets() int { return int(s.cacheCleared.Load()) }
+// Requests returns the number of generation requests, and MostOpen the maximum that were in progress at the
+// same time.
+func (s *Server) Requests() int { return int(s.number.Load()) }
+func (s *Server) MostOpen() int { return int(s.most.Load()) }
 
 // Handle serves one connection until it ends.
 func (s *Server) Handle(c net.Conn) {
@@ -132,7 +124,6 @@ func (s *Server) Handle(c net.Conn) {
 	s.conns[c] = true
 	s.active.Add(1)
 	s.mu.Unlock()
-	s.connections.Add(1)
 	defer s.active.Done()
 	defer func() {
 		s.mu.Lock()
@@ -200,19 +191,6 @@ func (s *Server) route(c net.Conn, req *http.Request, body []byte) bool {
 	case path == "/v1/models":
 		return plain(c, 200, "application/json", `{"object":"list","data":[{"id":"mock","object":"model"}]}`)
 
-	case path == "/metrics" && s.opts.TensorRT:
-		return plain(c, 200, "application/json", `[{"iter":1,"gpuMemUsage":1}]`)
-
-	case path == s.metricsPath() && (s.opts.PrefixCache || s.opts.Queue > 0):
-		return plain(c, 200, "text/plain; version=0.0.4", s.metrics())
-
-	case path == "/reset_prefix_cache" && s.opts.PrefixCache:
-		s.mu.Lock()
-		clear(s.seen)
-		s.mu.Unlock()
-		s.cacheCleared.Add(1)
-		return plain(c, 200, "application/json", "{}")
-
 	case s.opts.ProfileDir != "" && (path == "/start_profile" || path == "/stop_profile"):
 		return s.profile(c, path == "/start_profile")
 
@@ -255,7 +233,7 @@ type ask struct {
 }
 
 func (s *Server) generate(c net.Conn, id string, header http.Header, body []byte, chat bool) bool {
-	a := &ask{id: id, chat: chat, received: s.opts.Now(), number: int(s.number.Add(1)), truth: -1}
+	a := &ask{id: id, chat: chat, received: time.Now(), number: int(s.number.Add(1)), truth: -1}
 	if clock := arrival.Of(c); clock != nil && clock.Arrived() > 0 {
 		a.received = time.Unix(0, min(clock.Arrived(), a.received.UnixNano()))
 	}
@@ -339,7 +317,7 @@ func (s *Server) generate(c net.Conn, id string, header http.Header, body []byte
 		}
 	}
 
-	if s.opts.Truth || s.opts.PrefixCache {
+	if s.opts.Truth {
 		s.note(a, header, body)
 	}
 
@@ -349,7 +327,7 @@ func (s *Server) generate(c net.Conn, id string, header http.Header, body []byte
 		if arrival.Closed(c) {
 			return false // real servers abort such requests
 		}
-		a.began = s.opts.Now()
+		a.began = time.Now()
 	}
 
 	return s.answer(c, a)
@@ -400,23 +378,8 @@ func wordsOf(text string) (n int) {
 	return n
 }
 
-// note records a request and looks its prompt up in the prefix cache.
+// note records a request.
 func (s *Server) note(a *ask, from http.Header, body []byte) {
-	key := gjson.GetBytes(body, "messages").Raw + gjson.GetBytes(body, "prompt").Raw
-	h := fnv.New64a()
-	_, _ = io.WriteString(h, key) // a hash never fails
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.asked.Add(int64(a.prompt))
-	if s.seen[h.Sum64()] {
-		s.hits.Add(int64(a.prompt))
-	}
-
-	s.seen[h.Sum64()] = true
-	if !s.opts.Truth {
-		return
-	}
-
 	header := map[string]string{}
 	for name := range from {
 		if !textutil.SecretName(name) && name != s.opts.KeyHeader {
@@ -424,12 +387,15 @@ func (s *Server) note(a *ask, from http.Header, body []byte) {
 		}
 	}
 
-	a.truth = len(s.truth)
 	t := Truth{ID: a.id, Received: a.received.UnixNano(), Prompt: a.prompt, Asked: a.wanted, Fault: a.fault.Kind,
 		Header: header}
 	if len(body) <= maxTruthBody {
 		t.Body = bytes.Clone(body)
 	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.truth = len(s.truth)
 	s.truth = append(s.truth, t)
 }
 
