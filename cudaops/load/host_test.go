@@ -97,8 +97,9 @@ func (e *emitter) file(t *testing.T, name string) []byte {
 func TestRowHasTheServersQueueTime(t *testing.T) {
 	t.Parallel()
 	rowOf := func(queue time.Duration) worker.Row {
-		addr := (&mock{Server: server(t, loadtest.Options{}), queue: queue}).listen(t)
-		e := measure(t, map[string]any{"url": addr, "model": "m"},
+		srv := server(t, loadtest.Options{})
+		srv.queue = queue
+		e := measure(t, map[string]any{"url": srv.listen(t), "model": "m"},
 			`{"load": {"requests": 4, "warmup_requests": 2, "isl": 5, "osl": 3}}`, "chat", `{"concurrency": 1}`)
 		if e.failure != nil {
 			t.Fatalf("%+v", e.failure)

@@ -41,7 +41,17 @@ type mock struct {
 // cached returns a server with a prefix cache.
 func cached(t *testing.T) *mock {
 	t.Helper()
-	return &mock{Server: server(t, loadtest.Options{Truth: true}), cache: true}
+	srv := server(t, loadtest.Options{Truth: true})
+	srv.cache = true
+	return srv
+}
+
+// queued returns a server whose requests wait 3 ms longer than those before.
+func queued(t *testing.T) *mock {
+	t.Helper()
+	srv := server(t, loadtest.Options{})
+	srv.queue = 3 * time.Millisecond
+	return srv
 }
 
 // Dial connects to the server through an in-memory pipe.

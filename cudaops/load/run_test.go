@@ -14,14 +14,14 @@ import (
 	"aicplan/cudaops/load/loadtest"
 )
 
-func server(t *testing.T, o loadtest.Options) *loadtest.Server {
+func server(t *testing.T, o loadtest.Options) *mock {
 	t.Helper()
 	o.Truth = true
 	s, err := loadtest.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return &mock{Server: s}
 }
 
 // quick returns settings of a short run against a mock server.
@@ -34,7 +34,7 @@ func quick() Settings {
 }
 
 // start runs load inside a synctest bubble, where time is virtual and exact.
-func start(t *testing.T, srv *loadtest.Server, s Settings, o Options) (*Traffic, []aiperf.Record) {
+func start(t *testing.T, srv *mock, s Settings, o Options) (*Traffic, []aiperf.Record) {
 	t.Helper()
 	var recs []aiperf.Record
 	if o.Dial == nil {
@@ -87,8 +87,9 @@ func TestExactTimes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := loadtest.Options{TTFT: 200 * time.Millisecond, ITL: 20 * time.Millisecond}
-				m := &mock{Server: server(t, o), edit: c.edit}
-				res, recs := start(t, m.Server, quick(), Options{Dial: m.Dial})
+				srv := server(t, o)
+				srv.edit = c.edit
+				res, recs := start(t, srv, quick(), Options{})
 				s := res.Profiling.Summary
 				if s.Succeeded != 16 || s.Failed != 0 {
 					t.Fatalf("%d succeeded, %d failed: %v", s.Succeeded, s.Failed, s.Errors)
@@ -283,7 +284,7 @@ func TestMultiTurn(t *testing.T) {
 // TestQueueTimesOfServers checks that the means cover only the profiling phase.
 func TestQueueTimesOfServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := &mock{Server: server(t, loadtest.Options{}), queue: 3 * time.Millisecond}
+		srv := queued(t)
 		s := quick()
 		s.Requests, s.WarmupRequests = 5, 4
 		res, err := Run(t.Context(), s, Options{Dial: srv.Dial})
@@ -293,15 +294,15 @@ func TestQueueTimesOfServers(t *testing.T) {
 		// Requests 5 to 9 waited 7 times as long as the first, on average.
 		near(t, "queue", res.Queue.Waited, 21)
 		near(t, "prefill", res.Queue.Prefill, 42)
-		dial := (&mock{Server: server(t, loadtest.Options{}), queue: 3 * time.Millisecond, tensorRT: true}).Dial
-		if res, err = Run(t.Context(), s, Options{Dial: dial}); err != nil {
+		srv = queued(t)
+		srv.tensorRT = true
+		if res, err = Run(t.Context(), s, Options{Dial: srv.Dial}); err != nil {
 			t.Fatal(err)
 		}
 		near(t, "queue of TensorRT-LLM", res.Queue.Waited, 21)
 		near(t, "prefill of TensorRT-LLM", res.Queue.Prefill, 42)
 		s.WarmupRequests = 0
-		dial = (&mock{Server: server(t, loadtest.Options{}), queue: 3 * time.Millisecond}).Dial
-		if res, err = Run(t.Context(), s, Options{Dial: dial}); err != nil {
+		if res, err = Run(t.Context(), s, Options{Dial: queued(t).Dial}); err != nil {
 			t.Fatal(err)
 		}
 		near(t, "queue of a server that has had no request before", res.Queue.Waited, 9)
@@ -413,11 +414,11 @@ func TestTokenIDs(t *testing.T) {
 	for _, streaming := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := server(t, loadtest.Options{TTFT: 100 * time.Millisecond, ITL: 10 * time.Millisecond, SkipTokenizer: true})
-			m := &mock{Server: srv, edit: withoutUsage}
+			srv.edit = withoutUsage
 			s := quick()
 			s.EndpointType, s.Prompt, s.Streaming = "completions", PromptIDs, streaming
 			s.ExtraInputs = map[string]json.RawMessage{"return_token_ids": json.RawMessage("true")}
-			res, _ := start(t, srv, s, Options{Dial: m.Dial})
+			res, _ := start(t, srv, s, Options{})
 			sum := res.Profiling.Summary
 			if sum.Failed != 0 || !res.TokenIDs {
 				t.Fatalf("%d failed (%v), ids counted: %v", sum.Failed, sum.Errors, res.TokenIDs)
