@@ -195,10 +195,6 @@ func (s *slot) chunk(c *openai.Chunk) {
 		rec.Usage = c.Usage
 	}
 
-	if c.Finish != "" {
-		rec.FinishReason = c.Finish
-	}
-
 	if c.Done {
 		s.end()
 	}

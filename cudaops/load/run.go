@@ -35,10 +35,8 @@ type Options struct {
 	// Tokenizer counts tokens and generates prompts. If nil, the server's token counts are used.
 	Tokenizer workload.Tokenizer
 
-	// Dial and TLS override how connections are made. If nil, TCP and the system's root certificates are
-	// used.
+	// Dial overrides how connections are made. If nil, TCP is used.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	TLS  *tls.Config
 
 	// Record is called for every request in order of completion, from one goroutine. It must not keep its
 	// argument.
@@ -203,11 +201,7 @@ func newRunner(s Settings, o Options) (*runner, error) {
 			}
 		}
 		if t.url.Scheme == "https" && r.tls == nil {
-			r.tls = &tls.Config{MinVersion: tls.VersionTLS12}
-			if o.TLS != nil {
-				r.tls = o.TLS.Clone()
-			}
-			r.tls.NextProtos = []string{"http/1.1"}
+			r.tls = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 		}
 	}
 

@@ -114,8 +114,8 @@ func TestExactTimes(t *testing.T) {
 				near(t, "decoded while decoding", avg(t, s, "active_decode_throughput"), 4*7/0.140)
 				near(t, "first output", avg(t, s, "time_to_first_output_token"), c.first)
 				for _, r := range recs {
-					if len(r.Times) != 8 || r.FinishReason != "length" {
-						t.Errorf("%d messages, finish %q", len(r.Times), r.FinishReason)
+					if len(r.Times) != 8 {
+						t.Errorf("%d messages", len(r.Times))
 					}
 				}
 			})

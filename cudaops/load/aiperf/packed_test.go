@@ -13,7 +13,7 @@ import (
 
 // unpacked are the fields of a record that neither its line nor its values need.
 var unpacked = map[string]bool{"URL": true, "Model": true, "Items": true, "Images": true, "Text": true,
-	"ReasoningText": true, "FinishReason": true, "Ended": true}
+	"ReasoningText": true, "Ended": true}
 
 func TestReadPackedReturnsAllOtherFields(t *testing.T) {
 	full := Record{Times: []int64{1e18, 1e18 + 5, 1e18 - 5},

@@ -55,10 +55,9 @@ type Record struct {
 	// tokenizer.
 	Text, ReasoningText string
 
-	Usage        *openai.Usage
-	FinishReason string
-	Err          *Failure
-	Cancelled    bool
+	Usage     *openai.Usage
+	Err       *Failure
+	Cancelled bool
 
 	// Cut is true if the end of the load cut the request. It is part of no metric. Ended is when the load ended for new
 	// requests, or 0 if the run was cancelled.

@@ -33,10 +33,9 @@ type Server struct {
 	active sync.WaitGroup // connections
 	slots  chan struct{}  // nil if unlimited
 
-	number     atomic.Int64 // number of generation requests
-	open, most atomic.Int64 // requests in progress
-	profiling  atomic.Bool
-	profiles   atomic.Int64
+	number    atomic.Int64 // number of generation requests
+	profiling atomic.Bool
+	profiles  atomic.Int64
 }
 
 // Truth is the server's record of one request. Times are nanoseconds since the Unix epoch.
@@ -106,10 +105,8 @@ func (s *Server) Truths() []Truth {
 	return append([]Truth(nil), s.truth...)
 }
 
-// Requests returns the number of generation requests, and MostOpen the maximum that were in progress at the
-// same time.
+// Requests returns the number of generation requests.
 func (s *Server) Requests() int { return int(s.number.Load()) }
-func (s *Server) MostOpen() int { return int(s.most.Load()) }
 
 // Handle serves one connection until it ends.
 func (s *Server) Handle(c net.Conn) {
@@ -239,16 +236,6 @@ func (s *Server) generate(c net.Conn, id string, header http.Header, body []byte
 	}
 
 	a.began = a.received
-	open := s.open.Add(1)
-	defer s.open.Add(-1)
-
-	for {
-		most := s.most.Load()
-		if open <= most || s.most.CompareAndSwap(most, open) {
-			break
-		}
-	}
-
 	if !gjson.ValidBytes(body) {
 		return plain(c, 400, "application/json",
 			`{"error":{"message":"the body is no JSON","type":"BadRequestError","code":400}}`)

@@ -203,7 +203,7 @@ func (c *Chunk) choice(choice gjson.Result) {
 
 		case "finish_reason":
 			if value.Type == gjson.String {
-				c.Finish = reason(value.Str)
+				c.Finish = strings.Clone(value.Str)
 			}
 		}
 
@@ -246,16 +246,6 @@ func (c *Chunk) call(f gjson.Result) {
 
 // gaveUp are the finish_reasons of responses that the server aborted.
 var gaveUp = []string{"error", "abort"}
-
-// reason returns a finish_reason that does not alias the message.
-func reason(text string) string {
-	for _, known := range []string{"stop", "length", "tool_calls"} {
-		if text == known {
-			return known
-		}
-	}
-	return strings.Clone(text)
-}
 
 // join appends a text, or the texts of a list of parts.
 func join(to *string, v gjson.Result) {

@@ -33,7 +33,7 @@ func TestBodies(t *testing.T) {
 			Prompt{Messages: []Message{{Role: "user",
 				Content: String("x")}}}, 8, `{"messages":[{"role":"user","content":"x"}],"model":"m","stream":true,"max_tokens":3,"stream_options":{}}`},
 	} {
-		got, err := c.r.Body(c.p, c.tokens)
+		got, err := c.r.Append(nil, c.p, c.tokens)
 		if err != nil || string(got) != c.want || !json.Valid(got) {
 			t.Errorf("%s: %s (%v), want %s", c.name, got, err, c.want)
 		}

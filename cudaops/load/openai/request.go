@@ -122,11 +122,8 @@ func CheckExtra(extra map[string]json.RawMessage) error {
 	return nil
 }
 
-// Body returns the JSON body for a prompt and a number of output tokens. 0 tokens sets no limit.
-func (r Request) Body(p Prompt, tokens int) ([]byte, error) { return r.Append(nil, p, tokens) }
-
-// Append appends the JSON body to b. It does not allocate for plain text if b has enough capacity, because
-// bodies are built while the load runs.
+// Append appends the JSON body for a prompt and a number of output tokens to b. 0 tokens sets no limit. It does not
+// allocate for plain text if b has enough capacity, because bodies are built while the load runs.
 func (r Request) Append(b []byte, p Prompt, tokens int) ([]byte, error) {
 	begun := len(b)
 	name := func(name string) bool {
