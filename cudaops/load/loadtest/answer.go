@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"aicplan/cudaops/load/openai"
 )
 
 // words are the tokens of responses. A token is a word with a leading space.
@@ -58,7 +60,7 @@ func (s *Server) answer(c net.Conn, a *ask) bool {
 // message returns a response, or a message of a stream, with at most one choice. more are further fields.
 func (a *ask) message(choice, more string) string {
 	id, object := "cmpl-1", "text_completion"
-	if a.chat {
+	if a.endpoint == openai.Chat {
 		id, object = "chatcmpl-1", "chat.completion"
 		if a.stream {
 			object += ".chunk"
@@ -71,9 +73,11 @@ func (a *ask) message(choice, more string) string {
 func (s *Server) content(a *ask, i int) string {
 	q := strconv.Quote(token(i))
 	switch {
+	case a.endpoint == openai.Responses:
+		return `{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":` + q + `}`
 	case s.opts.SkipTokenizer:
 		return a.message(fmt.Sprintf(`{"index":0,"text":"","finish_reason":null%s}`, s.ids(a, i, i+1)), "")
-	case !a.chat:
+	case a.endpoint == openai.Completions:
 		return a.message(fmt.Sprintf(`{"index":0,"text":%s,"finish_reason":null}`, q), "")
 	}
 
@@ -95,7 +99,7 @@ func (s *Server) ids(a *ask, i, j int) string {
 
 func (a *ask) finish(reason string) string {
 	output := `"text":""`
-	if a.chat {
+	if a.endpoint == openai.Chat {
 		output = `"delta":{}`
 	}
 	return a.message(fmt.Sprintf(`{"index":0,%s,"finish_reason":%q}`, output, reason), "")
@@ -107,12 +111,32 @@ func (a *ask) usageObject() string {
 		n += 10
 	}
 
-	return fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, a.prompt, n, a.prompt+n)
+	switch a.endpoint {
+	case openai.Chat, openai.Completions:
+		return fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, a.prompt, n, a.prompt+n)
+	case openai.Responses:
+		return fmt.Sprintf(`{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}`, a.prompt, n, a.prompt+n)
+	}
+	return fmt.Sprintf(`{"prompt_tokens":%d,"total_tokens":%[1]d}`, a.prompt)
 }
 
-// whole sends a response without streaming at the time of the last token.
+// list returns the start of a response with a list of items, each with its index.
+func (a *ask) list(field, item string) string {
+	var list []string
+	for i := range a.tokens {
+		list = append(list, fmt.Sprintf(item, i))
+	}
+	return fmt.Sprintf(`{"object":"list","model":%q,%q:[%s]`, a.model, field, strings.Join(list, ","))
+}
+
+// whole sends a response without streaming at the time of the last token, or of the first if it has none.
 func (s *Server) whole(c net.Conn, a *ask) bool {
-	s.until(a, a.tokens-1)
+	last := 0
+	if a.endpoint.Generates() {
+		last = a.tokens - 1
+	}
+	s.until(a, last)
+
 	var text strings.Builder
 	for k := range a.tokens {
 		text.WriteString(token(k))
@@ -133,13 +157,23 @@ func (s *Server) whole(c net.Conn, a *ask) bool {
 		ids = s.ids(a, 0, a.tokens)
 	}
 
-	choice := fmt.Sprintf(`{"index":0,"text":%q,"finish_reason":%q%s}`, text.String(), reason, ids)
-	if a.chat {
-		choice = fmt.Sprintf(`{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":%q}`,
-			text.String(), reason)
+	usage := `,"usage":` + a.usageObject()
+	var body string
+	switch a.endpoint {
+	case openai.Chat:
+		body = a.message(fmt.Sprintf(`{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":%q}`,
+			text.String(), reason), usage)
+	case openai.Completions:
+		body = a.message(fmt.Sprintf(`{"index":0,"text":%q,"finish_reason":%q%s}`, text.String(), reason, ids), usage)
+	case openai.Responses:
+		body = fmt.Sprintf(`{"object":"response","status":"completed","output":[{"type":"message",`+
+			`"content":[{"type":"output_text","text":%q}]}]%s}`, text.String(), usage)
+	case openai.Embeddings:
+		body = a.list("data", `{"object":"embedding","index":%d,"embedding":[0.5,-0.5]}`) + usage + "}"
+	case openai.Rerank:
+		body = a.list("results", `{"index":%d,"relevance_score":0.5}`) + usage + "}"
 	}
 
-	body := a.message(choice, `,"usage":`+a.usageObject())
 	switch a.fault.Kind {
 	case FaultBadJSON:
 		body = body[:len(body)/2]
@@ -173,6 +207,10 @@ func (s *Server) until(a *ask, i int) {
 
 func (s *Server) stream(w *writer, a *ask) {
 	w.head()
+	if a.endpoint == openai.Responses {
+		w.message(`{"type":"response.created","response":{"status":"in_progress","usage":null,"error":null}}`)
+	}
+
 	tokens := a.tokens
 	f := a.fault
 	if f.Kind == FaultNoTokens {
@@ -217,6 +255,14 @@ func (s *Server) stream(w *writer, a *ask) {
 		text := s.content(a, i)
 		s.sent(a, time.Now(), 1)
 		w.message(text)
+	}
+
+	if a.endpoint == openai.Responses {
+		w.message(`{"type":"response.output_text.done","text":"all"}`)
+		w.message(`{"type":"response.completed","response":{"status":"completed","error":null,"output":[],"usage":` +
+			a.usageObject() + `}}`)
+		w.end()
+		return
 	}
 
 	reason := "length"

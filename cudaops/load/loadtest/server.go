@@ -19,6 +19,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"aicplan/cudaops/load/arrival"
+	"aicplan/cudaops/load/openai"
 	"aicplan/sink/base/textutil"
 )
 
@@ -171,16 +172,12 @@ func (s *Server) route(c net.Conn, req *http.Request, body []byte) bool {
 		return plain(c, 401, "application/json", `{"error":{"message":"Unauthorized","type":"auth","code":401}}`)
 	}
 
-	switch {
-	case strings.HasSuffix(path, "/chat/completions"), strings.HasSuffix(path, "/completions"):
-		if req.Method != http.MethodPost {
-			return plain(c, 405, "application/json", `{"error":{"message":"POST only"}}`)
-		}
-		return s.generate(c, req.Header.Get("X-Request-ID"), req.Header, body,
-			strings.HasSuffix(path, "/chat/completions"))
+	switch _, endpoint := openai.Split(path); {
+	case endpoint != "" && req.Method != http.MethodPost:
+		return plain(c, 405, "application/json", `{"error":{"message":"POST only"}}`)
 
-	case strings.HasSuffix(path, "/responses"), strings.HasSuffix(path, "/embeddings"), strings.HasSuffix(path, "/rerank"):
-		return s.other(c, req.Header, body, path[strings.LastIndex(path, "/")+1:])
+	case endpoint != "":
+		return s.generate(c, endpoint, req.Header, body)
 
 	case path == "/health", path == "/ping":
 		return plain(c, 200, "text/plain", "")
@@ -214,11 +211,12 @@ func plain(c net.Conn, status int, kind, body string) bool {
 // ask is a generation request.
 type ask struct {
 	id       string
-	chat     bool
+	endpoint openai.Endpoint
 	stream   bool
 	usage    bool
 	tokens   int // number of tokens to send
 	wanted   int // requested number of tokens
+	items    int // embeddings or ranked documents
 	prompt   int
 	number   int
 	fault    Fault
@@ -229,8 +227,9 @@ type ask struct {
 	ids      bool // token ids are requested
 }
 
-func (s *Server) generate(c net.Conn, id string, header http.Header, body []byte, chat bool) bool {
-	a := &ask{id: id, chat: chat, received: time.Now(), number: int(s.number.Add(1)), truth: -1}
+func (s *Server) generate(c net.Conn, endpoint openai.Endpoint, header http.Header, body []byte) bool {
+	a := &ask{id: header.Get("X-Request-ID"), endpoint: endpoint, received: time.Now(), number: int(s.number.Add(1)),
+		truth: -1}
 	if clock := arrival.Of(c); clock != nil && clock.Arrived() > 0 {
 		a.received = time.Unix(0, min(clock.Arrived(), a.received.UnixNano()))
 	}
@@ -241,8 +240,8 @@ func (s *Server) generate(c net.Conn, id string, header http.Header, body []byte
 			`{"error":{"message":"the body is no JSON","type":"BadRequestError","code":400}}`)
 	}
 
-	var messages, prompt gjson.Result
 	var limit int64
+	tokens := false // the prompt is token ids
 	gjson.ParseBytes(body).ForEach(func(key, v gjson.Result) bool {
 		switch key.Str {
 		case "stream":
@@ -251,7 +250,7 @@ func (s *Server) generate(c net.Conn, id string, header http.Header, body []byte
 		case "stream_options":
 			a.usage = v.Get("include_usage").Bool()
 
-		case "max_completion_tokens":
+		case "max_completion_tokens", "max_output_tokens":
 			a.wanted = int(v.Int())
 
 		case "max_tokens":
@@ -260,11 +259,16 @@ func (s *Server) generate(c net.Conn, id string, header http.Header, body []byte
 		case "model":
 			a.model = v.String()
 
-		case "messages":
-			messages = v
+		case "messages", "query":
+			a.prompt += promptTokens(v)
 
 		case "prompt":
-			prompt = v
+			tokens = v.IsArray()
+			a.prompt += promptTokens(v)
+
+		case "input", "documents":
+			a.prompt += promptTokens(v)
+			a.items = int(v.Get("#").Int())
 
 		case "return_token_ids":
 			a.ids = v.Bool()
@@ -273,7 +277,7 @@ func (s *Server) generate(c net.Conn, id string, header http.Header, body []byte
 		return true
 	})
 
-	if s.opts.SkipTokenizer && (chat || !prompt.IsArray()) {
+	if s.opts.SkipTokenizer && !tokens {
 		return plain(
 			c,
 			400,
@@ -287,7 +291,6 @@ func (s *Server) generate(c net.Conn, id string, header http.Header, body []byte
 		a.wanted = int(limit)
 	}
 
-	a.prompt = promptTokens(messages, prompt, chat)
 	a.tokens = a.wanted
 	if a.tokens == 0 {
 		a.tokens = s.opts.Tokens
@@ -295,6 +298,10 @@ func (s *Server) generate(c net.Conn, id string, header http.Header, body []byte
 
 	if n := s.opts.TokenSpread; n > 0 {
 		a.tokens = max(1, a.tokens+a.number*7%(2*n+1)-n)
+	}
+
+	if !endpoint.Generates() {
+		a.tokens = a.items
 	}
 
 	for _, f := range s.opts.Faults {
@@ -320,36 +327,21 @@ func (s *Server) generate(c net.Conn, id string, header http.Header, body []byte
 	return s.answer(c, a)
 }
 
-// promptTokens counts the words of text prompts and the ids of token prompts.
-func promptTokens(messages, prompt gjson.Result, chat bool) int {
-	n := 0
-	count := func(v gjson.Result) {
-		switch {
-		case v.IsArray():
-			v.ForEach(func(_, e gjson.Result) bool {
-				if e.Type == gjson.Number {
-					n++
-				} else if e.IsObject() {
-					n += wordsOf(e.Get("text").String())
-				}
-				return true
-			})
-		default:
-			n += wordsOf(v.String())
-		}
-	}
-
-	if !chat {
-		count(prompt)
+// promptTokens counts the words of texts and of the contents of messages, and token ids.
+func promptTokens(v gjson.Result) (n int) {
+	switch {
+	case v.IsArray():
+		v.ForEach(func(_, e gjson.Result) bool {
+			n += promptTokens(e)
+			return true
+		})
 		return n
+	case v.IsObject():
+		return promptTokens(v.Get("content")) + promptTokens(v.Get("text"))
+	case v.Type == gjson.Number:
+		return 1
 	}
-
-	messages.ForEach(func(_, m gjson.Result) bool {
-		count(m.Get("content"))
-		return true
-	})
-
-	return n
+	return wordsOf(v.String())
 }
 
 // wordsOf counts the words of a text.
