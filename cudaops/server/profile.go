@@ -41,7 +41,7 @@ func (p *Profiler) Begin(ctx context.Context) error {
 // End stops the profiler and returns the new files in Dir once they have stopped growing. before is the
 // result of Files before Begin. want is the expected number of traces. If nothing changes for a while, End
 // returns fewer.
-func (p *Profiler) End(ctx context.Context, before []string, want int) ([]string, error) {
+func (p *Profiler) End(ctx context.Context, before map[string]int64, want int) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Within)
 	defer cancel()
 	if err := p.post(ctx, p.Stop, nil); err != nil {
@@ -51,12 +51,13 @@ func (p *Profiler) End(ctx context.Context, before []string, want int) ([]string
 	var last map[string]int64
 	quiet := 0 // number of checks without a change
 	for {
-		sizes, err := p.sizes(before)
+		sizes, err := p.Files()
 		if err != nil {
 			return nil, err
 		}
 
 		traces := 0
+		maps.DeleteFunc(sizes, func(name string, _ int64) bool { _, old := before[name]; return old })
 		for name, size := range sizes {
 			if IsTrace(name) && size > 0 {
 				traces++
@@ -97,44 +98,26 @@ func IsTrace(name string) bool {
 		!strings.Contains(base, "async_llm") && !strings.HasPrefix(base, "merged-")
 }
 
-// Files returns the files below Dir. It returns none if Dir does not exist.
-func (p *Profiler) Files() ([]string, error) {
-	var out []string
+// Files returns the sizes of the files below Dir. It returns none if Dir does not exist.
+func (p *Profiler) Files() (map[string]int64, error) {
+	out := map[string]int64{}
 	err := filepath.WalkDir(p.Dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case os.IsNotExist(err):
 			return nil
 		case err != nil:
 			return err
-		case d.Type().IsRegular():
-			out = append(out, path)
+		case !d.Type().IsRegular():
+			return nil
+		}
+
+		if info, err := d.Info(); err == nil { // else it was renamed in the meantime
+			out[path] = info.Size()
 		}
 		return nil
 	})
 
 	return out, err
-}
-
-// sizes returns the sizes of files that are not in before.
-func (p *Profiler) sizes(before []string) (map[string]int64, error) {
-	all, err := p.Files()
-	if err != nil {
-		return nil, err
-	}
-
-	out := map[string]int64{}
-	for _, name := range all {
-		if slices.Contains(before, name) {
-			continue
-		}
-		info, err := os.Stat(name)
-		if err != nil {
-			continue // renamed in the meantime
-		}
-		out[name] = info.Size()
-	}
-
-	return out, nil
 }
 
 func (p *Profiler) post(ctx context.Context, url string, body []byte) error {

@@ -95,18 +95,16 @@ func (r *Ready) Wait(ctx context.Context, p *Process) (time.Duration, error) {
 	for {
 		tried := time.Now()
 		asked, cancel := context.WithDeadline(ctx, began.Add(r.Within))
-		unhook := make(chan struct{})
 		go func() {
 			select {
 			case <-p.Done():
 				cancel() // cancel the completion of a server that has ended
-			case <-unhook:
+			case <-asked.Done():
 			}
 		}()
 
 		err := r.look(asked)
 		cut := asked.Err() != nil
-		close(unhook)
 		cancel()
 
 		if how := p.Exit(); how != "" {

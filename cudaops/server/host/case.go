@@ -287,22 +287,12 @@ func (h *Host) identify(a *ask) error {
 
 	values["gpus"] = strconv.Itoa(a.gpus)
 	maps.Copy(values, a.server)
-	command, err := server.ExpandAll(h.command(a.trace), values)
+	spec, err := h.spec(h.command(a.trace), values, a.trace.torch())
 	if err != nil {
 		return err
 	}
 
-	dir, err := server.Expand(h.options.Dir, values)
-	if err != nil {
-		return err
-	}
-
-	env, err := h.environment(values, a.trace.torch())
-	if err != nil {
-		return err
-	}
-
-	raw, err := json.Marshal([]any{command, dir, env, a.server, a.gpus})
+	raw, err := json.Marshal([]any{spec.Command, spec.Dir, spec.Env, a.server, a.gpus})
 	if err != nil {
 		return err
 	}
@@ -319,6 +309,19 @@ func (h *Host) command(t *traceBlock) []string {
 		out = append(out, p.Args...)
 	}
 	return out
+}
+
+// spec returns how to start a server by a command and the runtime's folder and environment, in which values replace
+// placeholders.
+func (h *Host) spec(command []string, values map[string]string, profiled bool) (s server.Spec, err error) {
+	if s.Command, err = server.ExpandAll(command, values); err != nil {
+		return s, err
+	}
+	if s.Dir, err = server.Expand(h.options.Dir, values); err != nil {
+		return s, err
+	}
+	s.Env, err = h.environment(values, profiled)
+	return s, err
 }
 
 // environment returns the environment of the runtime and, if profiled, of the profiler, expanded and

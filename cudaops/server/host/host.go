@@ -66,7 +66,6 @@ type running struct {
 	address string
 	ready   time.Duration
 	folder  *fileutil.TempFolder // removed when the server ends
-	dir     string               // path of folder
 	traces  string
 	gpus    []GPU
 	values  map[string]string
@@ -214,22 +213,24 @@ func (h *Host) run(ctx context.Context, c worker.Case) (worker.Row, error) {
 		return nil, err
 	}
 
+	var silent error
+	if s.doubted && s.Exit() == "" {
+		silent = h.recovers(ctx, s, a)
+	}
+
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+
 	if how := s.Exit(); how != "" {
 		return nil, h.duringLoad(ctx, fmt.Errorf("the server ended with %s right after the load", how))
 	}
 
-	if s.doubted {
-		if err := h.recovers(ctx, s, a); ctx.Err() != nil {
-			return nil, ctx.Err()
-		} else if how := s.Exit(); how != "" {
-			return nil, h.duringLoad(ctx, fmt.Errorf("the server ended with %s right after the load", how))
-		} else if err != nil {
-			err = failure(worker.ClassFrameworkBug,
-				fmt.Errorf("the server failed requests of the load and does not answer any more: %w",
-					err), h.log.Last())
-			h.end() // it would fail the next case as well
-			return nil, err
-		}
+	if silent != nil {
+		err := failure(worker.ClassFrameworkBug, fmt.Errorf("the server failed requests of the load and does not answer any "+
+			"more: %w", silent), h.log.Last())
+		h.end() // it would fail the next case as well
+		return nil, err
 	}
 
 	measure(row, a, res)

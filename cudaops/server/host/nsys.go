@@ -119,7 +119,7 @@ func (h *Host) keepRecordings(s *running, t *tracing) ([]string, error) {
 	var kept []string
 	var errs []error
 
-	for i, file := range slices.Concat(matching(s.traces, "*.qdstrm"), matching(s.dir, "*.qdstrm")) {
+	for i, file := range slices.Concat(matching(s.traces, "*.qdstrm"), matching(s.folder.Path, "*.qdstrm")) {
 		name := fmt.Sprintf("nsys_%d.qdstrm", i)
 		if err := h.attach(t, file, name); err != nil {
 			errs = append(errs, err)

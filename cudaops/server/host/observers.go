@@ -12,7 +12,7 @@ import (
 // observed returns the PyTorch execution traces. If ENABLE_PYTORCH_EXECUTION_TRACE=1 is set, each process
 // writes one into its folder for temporary files, which is TMPDIR = "{work_dir}".
 func (h *Host) observed() []string {
-	return matching(h.current.dir, "*.et.json")
+	return matching(h.current.folder.Path, "*.et.json")
 }
 
 // observers attaches the execution traces that are not in had. They contain a process id, and t.processes

@@ -9,6 +9,7 @@ import (
 
 	"aicplan/cudaops/trace"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/base/fileutil"
 )
 
 // Traces of all layouts get one rank each. Two traces of the same rank keep it.
@@ -65,7 +66,7 @@ func TestExecutionTracesOfRanks(t *testing.T) {
 		write(fmt.Sprintf("x%d.et.json", 80-pid), fmt.Sprintf(`{"schema": "1.1.1", "pid": %d, "nodes": [{"pid": 1}]}`, pid))
 	}
 
-	h := &Host{out: e, current: &running{dir: dir}}
+	h := &Host{out: e, current: &running{folder: &fileutil.TempFolder{Path: dir}}}
 	tr := &tracing{ask: &ask{Case: worker.Case{Seq: 1}, gpus: 2, trace: new(traceBlock)}, rules: trace.DefaultRules(),
 		processes: map[string]int{}, ranks: map[int]*rankFigures{}}
 	if err := h.read(t.Context(), files, tr); err != nil {

@@ -98,14 +98,13 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 		return nil, failure(worker.ClassResourceIssue, err, "")
 	}
 
-	dir := own.Path
-	s := &running{key: a.key, folder: own, dir: dir, traces: dir + "/traces", gpus: gpus,
+	s := &running{key: a.key, folder: own, traces: own.Path + "/traces", gpus: gpus,
 		address: server.Address(o.Host, port)}
 	s.base = "http://" + s.address
 	model, _ := h.init.Options["model"].(string)
 	s.values = map[string]string{
 		"host": o.Host, "port": strconv.Itoa(port), "model": model, "plan_dir": o.PlanDir, "trace_dir": s.traces,
-		"work_dir": dir, "gpus": strconv.Itoa(a.gpus),
+		"work_dir": own.Path, "gpus": strconv.Itoa(a.gpus),
 	}
 
 	maps.Copy(s.values, a.server)
@@ -118,16 +117,8 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 		return drop(worker.ClassResourceIssue, err)
 	}
 
-	spec := server.Spec{Output: func(r io.Reader) { _, _ = io.Copy(h.log, r) }} // until the end of the output
-	if spec.Command, err = server.ExpandAll(command, s.values); err != nil {
-		return drop(worker.ClassUnsupportedConfig, err)
-	}
-
-	if spec.Dir, err = server.Expand(o.Dir, s.values); err != nil {
-		return drop(worker.ClassUnsupportedConfig, err)
-	}
-
-	if spec.Env, err = h.environment(s.values, profiled); err != nil {
+	spec, err := h.spec(command, s.values, profiled)
+	if err != nil {
 		return drop(worker.ClassUnsupportedConfig, err)
 	}
 
@@ -135,6 +126,7 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 		return drop(worker.ClassUnsupportedConfig, err)
 	}
 
+	spec.Output = func(r io.Reader) { _, _ = io.Copy(h.log, r) } // until the end of the output
 	spec.Env = slices.Concat(visible(gpus), env, spec.Env)
 	s.command, s.env = spec.Command, spec.Env
 	fmt.Fprintf(h.log, "--- aicplan starts: %s\n", strings.Join(spec.Command, " "))
