@@ -397,11 +397,7 @@ func (r *runner) requestHead(to *target) []byte {
 	}
 
 	var b bytes.Buffer
-	host := r.header.Get("Host")
-	if host == "" {
-		host = to.url.Host
-	}
-	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\n", path, host)
+	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\n", path, cmp.Or(r.header.Get("Host"), to.url.Host))
 	for _, name := range slices.Sorted(maps.Keys(r.header)) {
 		if name != "Host" {
 			fmt.Fprintf(&b, "%s: %s\r\n", name, r.header.Get(name))

@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -109,9 +110,7 @@ func (s *slot) send(ctx context.Context, rec *aiperf.Record, to *target, body []
 	rec.Finish = max(rec.Last, rec.Start)
 	if err != nil {
 		rec.Finish = max(rec.Finish, end)
-		if s.failed == nil {
-			s.failed = err
-		}
+		s.failed = cmp.Or(s.failed, err)
 	}
 
 	rec.Err = s.judge(res, cancelAfter, errors.Is(err, errGivenUp))
@@ -171,9 +170,7 @@ func (s *slot) event(e openai.Event) error {
 
 	if err != nil {
 		// Read the rest of the stream, so that the connection can be reused.
-		if s.failed == nil {
-			s.failed = err
-		}
+		s.failed = cmp.Or(s.failed, err)
 		return nil
 	}
 

@@ -38,9 +38,7 @@ func (s *slot) failure(res *http.Response, after time.Duration, cancelled bool) 
 
 	if res != nil && res.StatusCode != http.StatusOK {
 		text := strings.TrimSpace(string(s.body[:min(len(s.body), maxError)]))
-		if text == "" {
-			text = "the answer has no body"
-		}
+		text = cmp.Or(text, "the answer has no body")
 		if to := res.Header.Get("Location"); to != "" {
 			text = "redirected to " + to + "; give the final URL"
 		}

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -249,10 +250,7 @@ func jsonOf(v any) string {
 
 // DefaultText returns the default as a plan writes it, or a description of it.
 func (o Option) DefaultText() string {
-	if o.Depends != "" {
-		return o.Depends
-	}
-	return jsonOf(o.Default)
+	return cmp.Or(o.Depends, jsonOf(o.Default))
 }
 
 var options = []Option{

@@ -2,6 +2,7 @@ package load
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"crypto/tls"
@@ -180,9 +181,7 @@ func newRunner(s Settings, o Options) (*runner, error) {
 
 	r := &runner{whole: s, settings: s.share(0), options: o, tokenizer: o.Tokenizer}
 	s = r.settings
-	if o.batch == 0 {
-		r.options.batch = batchSize
-	}
+	r.options.batch = cmp.Or(o.batch, batchSize)
 
 	for _, text := range s.targetURLs() {
 		t, err := newTarget(&s, text)
@@ -433,11 +432,7 @@ func describe(f aiperf.Failure) string {
 
 // width returns the initial number of slots.
 func (r *runner) width() int {
-	n := r.settings.Concurrency
-	if n == 0 {
-		n = 1
-	}
-
+	n := cmp.Or(r.settings.Concurrency, 1)
 	if m := max(r.settings.Requests, r.settings.WarmupRequests); m > 0 && r.settings.Duration == 0 {
 		n = min(n, m)
 	}

@@ -250,9 +250,7 @@ func plainType(t string) string {
 func (s *Settings) Settle() error {
 	before := *s
 	if s.Batch > 0 {
-		if s.Concurrency == 0 {
-			s.Concurrency = s.Batch
-		}
+		s.Concurrency = cmp.Or(s.Concurrency, s.Batch)
 		if s.Requests == 0 && s.Duration == 0 {
 			s.Requests = s.Batch
 		}

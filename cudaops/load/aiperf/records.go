@@ -10,25 +10,22 @@ import (
 // AppendRecord appends one line of profile_export.jsonl. worker is the name of the sender. warmedUp is true
 // if the run has a warm-up phase. It does not allocate if b has enough capacity.
 func AppendRecord(b []byte, r *Record, v *Values, streaming, warmedUp bool, worker string) []byte {
+	key := func(name string) {
+		b = append(append(append(b, ',', '"'), name...), '"', ':')
+	}
+
 	str := func(name, value string) {
-		b = append(b, ',', '"')
-		b = append(b, name...)
-		b = append(b, `":`...)
+		key(name)
 		b = openai.AppendString(b, value)
 	}
 
 	id := func(name, value string) { // has no characters to escape
-		b = append(b, ',', '"')
-		b = append(b, name...)
-		b = append(b, `":"`...)
-		b = append(b, value...)
-		b = append(b, '"')
+		key(name)
+		b = append(append(append(b, '"'), value...), '"')
 	}
 
 	num := func(name string, value int64) {
-		b = append(b, ',', '"')
-		b = append(b, name...)
-		b = append(b, `":`...)
+		key(name)
 		b = strconv.AppendInt(b, value, 10)
 	}
 

@@ -4,6 +4,7 @@
 package loadtest
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"os"
@@ -185,9 +186,7 @@ func (o *Options) settle() error {
 	}
 	o.KeyHeader = http.CanonicalHeaderKey(o.KeyHeader)
 
-	if o.Tokens == 0 {
-		o.Tokens = 16
-	}
+	o.Tokens = cmp.Or(o.Tokens, 16)
 
 	return nil
 }

@@ -3,6 +3,7 @@ package loadtest
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -287,14 +288,8 @@ func (s *Server) generate(c net.Conn, endpoint openai.Endpoint, header http.Head
 		)
 	}
 
-	if a.wanted == 0 {
-		a.wanted = int(limit)
-	}
-
-	a.tokens = a.wanted
-	if a.tokens == 0 {
-		a.tokens = s.opts.Tokens
-	}
+	a.wanted = cmp.Or(a.wanted, int(limit))
+	a.tokens = cmp.Or(a.wanted, s.opts.Tokens)
 
 	if n := s.opts.TokenSpread; n > 0 {
 		a.tokens = max(1, a.tokens+a.number*7%(2*n+1)-n)

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -142,9 +143,7 @@ func Parse(data []byte) (Chunk, error) {
 	case "response.completed", "response.incomplete":
 		c.Done, c.Content, c.Reasoning, c.Call, c.Tools = true, "", "", "", false // deltas had the output
 	case "response.failed", "error":
-		if failure == nil {
-			failure = serverError(root)
-		}
+		failure = cmp.Or(failure, serverError(root))
 	}
 
 	if failure == nil && slices.Contains(gaveUp, c.Finish) {
@@ -300,15 +299,10 @@ func serverError(v gjson.Result) error {
 		return &ServerError{Message: strings.Clone(v.Str)}
 	}
 
-	e := &ServerError{Message: strings.Clone(v.Get("message").String()), Type: strings.Clone(v.Get("type").String())}
-	if e.Message == "" {
-		e.Message = textutil.Clip(v.Raw, 120)
+	code, err := strconv.Atoi(v.Get("code").String())
+	if err != nil {
+		code = 0
 	}
-
-	code := v.Get("code")
-	if n, err := strconv.Atoi(code.String()); err == nil {
-		e.Code = n
-	}
-
-	return e
+	return &ServerError{Code: code, Type: strings.Clone(v.Get("type").String()),
+		Message: cmp.Or(strings.Clone(v.Get("message").String()), textutil.Clip(v.Raw, 120))}
 }

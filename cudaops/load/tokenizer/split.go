@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -79,11 +80,7 @@ func (t *Tokenizer) setSplit(c *component) error {
 			if c.Behavior != "Isolated" && !(c.Behavior == "Removed" && c.Invert) {
 				return fmt.Errorf("a Split with the behavior %q is not known here", c.Behavior)
 			}
-			text := c.Pattern.Regex
-			if text == "" {
-				text = regexp2.Escape(c.Pattern.String)
-			}
-			if err := use(text); err != nil {
+			if err := use(cmp.Or(c.Pattern.Regex, regexp2.Escape(c.Pattern.String))); err != nil {
 				return err
 			}
 

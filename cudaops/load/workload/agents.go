@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -53,17 +54,13 @@ type span struct {
 func (e *traceEntry) lines(number int) ([]traceLine, error) {
 	switch {
 	case e.Requests != nil:
-		if e.ID == "" {
-			e.ID = fmt.Sprintf("trace_%06d", number)
-		}
-		return e.agent(e.ID, number, e.Requests), nil
+		return e.agent(cmp.Or(e.ID, fmt.Sprintf("trace_%06d", number)), number, e.Requests), nil
 	case e.Resources != nil:
 		return e.spans()
 	case e.At != nil && e.Request*e.Response == 0:
 		return nil, nil
 	case e.At != nil:
-		at := *e.At * 1e3
-		return []traceLine{{Timestamp: &at, Input: &e.Request, Output: &e.Response}}, nil
+		return []traceLine{{Timestamp: new(*e.At * 1e3), Input: &e.Request, Output: &e.Response}}, nil
 	}
 	return []traceLine{e.traceLine}, nil
 }
@@ -91,8 +88,7 @@ func (e *traceEntry) agent(id string, number int, requests []agentRequest) []tra
 			if r.Think != nil {
 				delay = *r.Think
 			}
-			delay *= 1e3
-			l.Delay = &delay
+			l.Delay = new(delay * 1e3)
 		}
 		out = append(out, l)
 	}
@@ -131,17 +127,14 @@ func (s *span) line() (l traceLine, err error) {
 	for _, a := range s.Attributes {
 		switch a.Key {
 		case "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens":
-			n := int(number(a.Value.Int))
-			l.Input = &n
+			l.Input = new(int(number(a.Value.Int)))
 		case "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens":
-			n := int(number(a.Value.Int))
-			l.Output = &n
+			l.Output = new(int(number(a.Value.Int)))
 		}
 	}
 
 	if l.Input != nil {
-		at := float64(number(s.Start)) / 1e6
-		l.Timestamp = &at
+		l.Timestamp = new(float64(number(s.Start)) / 1e6)
 	}
 	return l, err
 }

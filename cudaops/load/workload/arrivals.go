@@ -78,8 +78,5 @@ func (s *Schedule) at(n float64) time.Duration {
 		t = ramp + (n-inRamp)/s.c.Rate
 	}
 
-	if t > 1e9 {
-		t = 1e9 // decades, without an overflow of Duration
-	}
-	return time.Duration(t * float64(time.Second))
+	return time.Duration(min(t, 1e9) * float64(time.Second)) // decades at most, without an overflow
 }

@@ -187,12 +187,7 @@ func (s *Set) make(i int) Conversation {
 	r := m.random(uint64(i))
 	number := strconv.Itoa(i)
 	out := Conversation{ID: "session_" + "000000"[min(len(number), 6):] + number}
-	n := 1
-	if c.Turns.Mean > 0 {
-		n = c.Turns.draw(r)
-	}
-
-	for k := range n {
+	for k := range c.Turns.draw(r) {
 		length := c.Input.draw(r)
 		if c.Documents > 0 {
 			length = max(c.Query, 1)

@@ -98,10 +98,7 @@ func (m *tracer) add(e *traceEntry, number int) error {
 
 // request adds a request as a conversation, or to the conversation of its session. number distinguishes requests.
 func (m *tracer) request(l *traceLine, number int) error {
-	if l.Text == nil {
-		l.Text = l.Text2
-	}
-
+	l.Text = cmp.Or(l.Text, l.Text2)
 	if l.Text == nil && l.Input == nil {
 		return missing("it has neither input_length nor text_input")
 	}

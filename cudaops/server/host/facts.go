@@ -65,8 +65,7 @@ func look(open func() (nvml.API, error), gpus []GPU) *facts {
 		}
 
 		if p, err := d.Power(); err == nil && p.Limit > 0 {
-			w := int(p.Limit)
-			one.PowerW = &w
+			one.PowerW = new(int(p.Limit))
 		}
 
 		f.GPUs = append(f.GPUs, one)

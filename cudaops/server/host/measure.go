@@ -76,8 +76,7 @@ func stats(rank int, row worker.Row, res *load.Traffic, traced *rankFigures) ([]
 		if !ok || math.IsNaN(v) {
 			return nil
 		}
-		v /= per
-		return &v
+		return new(v / per)
 	}
 
 	s := timingStats{
