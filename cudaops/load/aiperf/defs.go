@@ -261,26 +261,18 @@ func AtLeast(column string) bool {
 // Columns returns the values of the summary by column. Unknown values are omitted.
 func (s *Summary) Columns() map[string]float64 {
 	out := map[string]float64{}
-	put := func(name string, v float64) {
-		if finite(v) {
-			out[name] = v
-		}
-	}
-
 	for _, d := range columnDefs() {
 		m, ok := s.Get(d.Tag)
 		switch {
 		case !ok:
-			continue
 		case !m.Has:
-			put(d.Column, m.Value)
-			continue
-		}
-
-		put(d.Column, m.Stats.Avg)
-		if d.Spread {
-			for i, v := range []float64{m.Stats.P50, m.Stats.P90, m.Stats.P99} {
-				put(d.Column+spreads[i], v)
+			out[d.Column] = m.Value
+		default:
+			out[d.Column] = m.Stats.Avg
+			if d.Spread {
+				for i, v := range []float64{m.Stats.P50, m.Stats.P90, m.Stats.P99} {
+					out[d.Column+spreads[i]] = v
+				}
 			}
 		}
 	}

@@ -250,7 +250,7 @@ func (c *Collector) Summary() *Summary {
 		}
 	}
 
-	scalar := func(tag string, v float64) {
+	scalar := func(tag string, v float64) { // NaN and infinite values are unknown
 		if finite(v) {
 			s.Metrics = append(s.Metrics, Metric{Def: overallDef(tag), Value: v})
 		}
@@ -281,22 +281,19 @@ func (c *Collector) Summary() *Summary {
 	}
 
 	scalar("completed_request_count", float64(s.Requests))
-	if s.Requests > 0 {
-		scalar("request_error_rate", 100*float64(s.Failed)/float64(s.Requests))
-	}
-
+	scalar("request_error_rate", 100*float64(s.Failed)/float64(s.Requests))
 	if seconds > 0 {
 		scalar("benchmark_duration", seconds)
-		scalar("request_throughput", n/seconds)
-		scalar("output_token_throughput", tokens(OutputLength)/seconds)
-		scalar("input_token_throughput", tokens(InputLength)/seconds)
-		scalar("total_token_throughput", (tokens(InputLength)+tokens(OutputLength))/seconds)
 	}
 
+	scalar("request_throughput", n/seconds)
+	scalar("output_token_throughput", tokens(OutputLength)/seconds)
+	scalar("input_token_throughput", tokens(InputLength)/seconds)
+	scalar("total_token_throughput", (tokens(InputLength)+tokens(OutputLength))/seconds)
 	scalar("total_isl", tokens(InputLength))
 	scalar("total_osl", tokens(OutputLength))
 	for i, n := range []int{s.Items, s.Images} {
-		if name := [2]string{"item", "image"}[i]; n > 0 && seconds > 0 {
+		if name := [2]string{"item", "image"}[i]; n > 0 {
 			scalar("total_"+name+"s", float64(n))
 			scalar(name+"_throughput", float64(n)/seconds)
 		}
@@ -318,12 +315,8 @@ func (c *Collector) Summary() *Summary {
 	if c.SLO != nil {
 		good := float64(c.columns[Good].n)
 		scalar("good_request_count", good)
-		if s.Requests > 0 {
-			scalar("good_request_fraction", good/float64(s.Requests))
-		}
-		if seconds > 0 {
-			scalar("goodput", good/seconds)
-		}
+		scalar("good_request_fraction", good/float64(s.Requests))
+		scalar("goodput", good/seconds)
 	}
 
 	if s.Failed > 0 {
