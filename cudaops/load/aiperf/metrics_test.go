@@ -15,10 +15,10 @@ func TestNumpy(t *testing.T) {
 	if !ok || s.Avg != 4.7 || s.Min != 1 || s.Max != 10 || s.Sum != 23.5 || s.Count != 5 {
 		t.Errorf("%+v", s)
 	}
-	for q, want := range map[float64]float64{1: 1.04, 5: 1.2, 10: 1.4, 25: 2, 50: 3.5, 75: 7, 90: 8.8, 95: 9.4, 99: 9.88} {
-		slices.Sort(v)
-		if got := Percentile(v, q); !(math.Abs(got-want) <= 1e-12) {
-			t.Errorf("p%v is %v, want %v", q, got, want)
+	want := map[float64]float64{1: 1.04, 5: 1.2, 10: 1.4, 25: 2, 50: 3.5, 75: 7, 90: 8.8, 95: 9.4, 99: 9.88}
+	for _, p := range s.percentiles() {
+		if !(math.Abs(*p.value-want[p.q]) <= 1e-12) {
+			t.Errorf("p%v is %v, want %v", p.q, *p.value, want[p.q])
 		}
 	}
 	if !(math.Abs(s.Std-3.340658617698013) <= 1e-12) { // ddof 0

@@ -37,7 +37,7 @@ func Describe(values []float64) (Stats, bool) {
 
 	s.Std = math.Sqrt(sq / n)
 	for _, p := range s.percentiles() {
-		*p.value = Percentile(values, p.q)
+		*p.value = stats.Interpolated(values, p.q/100)
 	}
 
 	return s, true
@@ -76,8 +76,3 @@ func (m *Metric) values() map[string]float64 {
 	return out
 }
 
-// Percentile returns the q-th percentile (0 to 100) of sorted values, interpolated linearly between the
-// closest ranks. The result is bit-identical to numpy's default.
-func Percentile(sorted []float64, q float64) float64 {
-	return stats.Interpolated(sorted, q/100)
-}
