@@ -24,13 +24,7 @@ type variable struct {
 	slot      cty.Value // the value that expressions read
 	none      cty.Value // the value while unbound or in error
 	fast      []fastVal // the dictionary as fast path values
-	fastIndex map[fastKey]int32
-}
-
-// fastKey identifies an integer or a bool.
-type fastKey struct {
-	kind fastKind
-	i    int64
+	fastIndex map[fastVal]int32
 }
 
 // space contains the variables of one expansion.
@@ -73,17 +67,16 @@ func (sp *space) intern(v *variable, val cty.Value) int32 {
 
 // internFast is intern for an integer or bool of the fast path.
 func (sp *space) internFast(v *variable, val fastVal) int32 {
-	key := fastKey{val.kind, val.i}
-	if id, ok := v.fastIndex[key]; ok {
+	if id, ok := v.fastIndex[val]; ok {
 		return id
 	}
 
 	if v.fastIndex == nil {
-		v.fastIndex = map[fastKey]int32{}
+		v.fastIndex = map[fastVal]int32{}
 	}
 
 	id := sp.intern(v, val.cty())
-	v.fastIndex[key] = id
+	v.fastIndex[val] = id
 	return id
 }
 

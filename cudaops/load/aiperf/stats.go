@@ -75,4 +75,3 @@ func (m *Metric) values() map[string]float64 {
 	out["sum"] = m.Stats.Sum
 	return out
 }
-

@@ -200,7 +200,7 @@ func (s *Server) until(a *ask, i int) {
 		d += time.Duration(int64(uint64(a.number)*0x9E3779B97F4A7C15>>11)%int64(2*n+1)) - n
 	}
 
-	if wait := a.began.Add(d).Sub(time.Now()); wait > 0 {
+	if wait := time.Until(a.began.Add(d)); wait > 0 {
 		time.Sleep(wait)
 	}
 }
