@@ -114,8 +114,8 @@ func nothingOf(store *checkpoint.Store, what string) error {
 			"ckpt list shows the stages",
 			what)
 	}
-	return fmt.Errorf("the state folder %s has nothing of %s: apply its plan first.%s aicplan ckpt list shows what is "+
-		"there (the cases of a grid: aicplan cases PLAN ADDRESS)",
+	return fmt.Errorf("the state folder %s has no result of %s: apply its plan first, or again if it was interrupted.%s "+
+		"aicplan ckpt list shows what is there (the cases of a grid: aicplan cases PLAN ADDRESS)",
 		store.Dir, what, nearStage(store, what))
 }
 
