@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"math"
+	"strconv"
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
@@ -11,18 +12,38 @@ import (
 
 // GPU identifies a device or a MIG slice of a device.
 type GPU struct {
-	Index     json.Number `json:"gpu_index"`
-	UUID      string      `json:"gpu_uuid"`
-	Name      string      `json:"gpu_model_name,omitempty"`
-	PCI       string      `json:"pci_bus_id,omitempty"`
-	Device    string      `json:"device,omitempty"`
-	Hostname  string      `json:"hostname,omitempty"`
-	Namespace string      `json:"namespace,omitempty"`
-	Pod       string      `json:"pod_name,omitempty"`
+	Index     Index  `json:"gpu_index"`
+	UUID      string `json:"gpu_uuid"`
+	Name      string `json:"gpu_model_name,omitempty"`
+	PCI       string `json:"pci_bus_id,omitempty"`
+	Device    string `json:"device,omitempty"`
+	Hostname  string `json:"hostname,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Pod       string `json:"pod_name,omitempty"`
 
 	// Only for MIG slices.
 	InstanceID      string `json:"gpu_instance_id,omitempty"`
 	InstanceProfile string `json:"gpu_instance_profile,omitempty"`
+}
+
+// Index is a device's index as written by its source. It is encoded as a JSON number if it is one.
+type Index string
+
+// MarshalJSON implements json.Marshaler.
+func (i Index) MarshalJSON() ([]byte, error) {
+	if n, err := strconv.Atoi(string(i)); err == nil {
+		return strconv.AppendInt(nil, int64(n), 10), nil
+	}
+	return json.Marshal(string(i))
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (i *Index) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] != '"' {
+		*i = Index(b)
+		return nil
+	}
+	return json.Unmarshal(b, (*string)(i))
 }
 
 // key identifies a device across sources. Devices without a UUID are identified by their source, host name
@@ -104,7 +125,7 @@ func device(labels []*dto.LabelPair) (GPU, bool) {
 		v := l.GetValue()
 		switch l.GetName() {
 		case "gpu":
-			g.Index, found = json.Number(v), v != ""
+			g.Index, found = Index(v), v != ""
 
 		case "UUID", "uuid":
 			g.UUID = v

@@ -125,7 +125,7 @@ type EndpointSummary struct {
 
 // GPUSummary is the summary of one device.
 type GPUSummary struct {
-	Index           json.Number               `json:"gpu_index"`
+	Index           Index                     `json:"gpu_index"`
 	Name            string                    `json:"gpu_name"`
 	UUID            string                    `json:"gpu_uuid"`
 	Platform        string                    `json:"platform"`

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -183,7 +182,7 @@ func (l *local) Scrape(ctx context.Context) (Page, error) {
 	var p Page
 	for _, d := range devices {
 		id := d.Identity()
-		r := Reading{GPU: GPU{Index: json.Number(fmt.Sprint(id.Index)), UUID: id.UUID, Name: id.Name, PCI: id.PCI,
+		r := Reading{GPU: GPU{Index: Index(fmt.Sprint(id.Index)), UUID: id.UUID, Name: id.Name, PCI: id.PCI,
 			Device: fmt.Sprintf("nvidia%d", id.Index), Hostname: l.host}, Values: map[string]float64{}}
 		readNVML(d, r.Values)
 		p.Readings = append(p.Readings, r)
