@@ -391,6 +391,10 @@ func (d *decoder) distinct(spec *Spec, blocks hcl.Blocks) {
 			var ranges []hcl.Range
 			spec.Distinct.By, ranges = d.names(a)
 			d.boundEverywhere(spec, spec.Distinct.By, ranges, "by")
+			if len(spec.Distinct.By) == 0 && !d.diags.HasErrors() {
+				d.errorf(a.Expr.Range(), "Empty key",
+					"Without a name in by, only one case would stay. Leave by out to mean all columns.")
+			}
 		}
 
 		prefer, of := content.Attributes["prefer"], content.Attributes["of"]

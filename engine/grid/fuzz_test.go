@@ -42,7 +42,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 
-		small := limits{cases: 10_000, visits: 100_000}
+		small := limits{cases: 10_000, visits: 100_000, evaluations: 5_000}
 		c, diags := expand(spec, options{small, (*walker).run})
 		checkDiags(t, src, diags, c == nil)
 		if c == nil {

@@ -10,12 +10,13 @@ import (
 // limits bound an expansion. The number of declared combinations is not limited: a filter of an
 // outer loop may drop whole products at once, so a large declaration may be cheap.
 type limits struct {
-	cases  int   // maximum number of kept combinations, counted before duplicates are removed
-	visits int64 // maximum number of loop steps, which take about 30 nanoseconds
+	cases       int   // maximum number of kept combinations, counted before duplicates are removed
+	visits      int64 // maximum number of loop steps, which take about 30 nanoseconds
+	evaluations int64 // maximum number of HCL evaluations, which take 1 to 5 microseconds
 }
 
 // defaultLimits allow grids of up to four million cases. Such a grid takes some seconds and about 300 MB.
-var defaultLimits = limits{cases: 4_000_000, visits: 100_000_000}
+var defaultLimits = limits{cases: 4_000_000, visits: 100_000_000, evaluations: 4_000_000}
 
 // fits reports whether n more combinations may be kept. If not, it adds a diagnostic and stops the
 // walk.
@@ -27,12 +28,18 @@ func (w *walker) fits(n int64) bool {
 	return false
 }
 
-// visit counts a loop step. If there are too many, it adds a diagnostic, stops the walk and returns false.
+// visit counts a loop step. If there were too many steps or evaluations, it adds a diagnostic, stops the walk and
+// returns false.
 func (w *walker) visit() bool {
-	if w.visits++; w.visits <= w.limits.visits {
+	w.visits++
+	switch {
+	case w.evals > w.limits.evaluations:
+		w.tooLarge(fmt.Sprintf("its filters and derived values need more than %d evaluations", w.limits.evaluations))
+	case w.visits > w.limits.visits:
+		w.tooLarge(fmt.Sprintf("its loops take more than %d steps", w.limits.visits))
+	default:
 		return true
 	}
-	w.tooLarge(fmt.Sprintf("its loops take more than %d steps", w.limits.visits))
 	return false
 }
 

@@ -14,12 +14,13 @@ axis "b" { values = range(1000) }
 axis "c" { values = range(1000) }
 axis "d" { values = range(1000) }
 `
-	small := limits{cases: 10_000, visits: 1_000_000}
+	small := limits{cases: 10_000, visits: 1_000_000, evaluations: 10_000}
 	for keep, want := range map[string]string{
-		"true":              "keeps more than 10000",
-		"a != 3 || b != 4":  "keeps more than 10000",
-		"a + b + c + d < 0": "its loops take more than 1000000 steps",
-		"d < 0":             "its loops take more than 1000000 steps",
+		"true":                      "keeps more than 10000",
+		"try(a + b + c + d, 0) < 0": "need more than 10000 evaluations",
+		"a != 3 || b != 4":          "keeps more than 10000",
+		"a + b + c + d < 0":         "its loops take more than 1000000 steps",
+		"d < 0":                     "its loops take more than 1000000 steps",
 	} {
 		spec := mustDecode(t, axes+"filter \"f\" {\n keep = "+keep+"\n reason = \"r\"\n}")
 		c, diags := expand(spec, options{small, (*walker).run})

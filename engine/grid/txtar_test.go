@@ -46,7 +46,7 @@ func runArchive(t *testing.T, file string) {
 
 	if spec != nil {
 		var more hcl.Diagnostics
-		cases, more = expand(spec, options{limits{cases: 100_000, visits: 10_000_000}, (*walker).run})
+		cases, more = expand(spec, options{limits{cases: 100_000, visits: 10_000_000, evaluations: 4_000_000}, (*walker).run})
 		diags = append(diags, more...)
 	}
 

@@ -144,7 +144,7 @@ func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) strin
 	}
 
 	// whyLimit bounds the combinations.
-	w.limits = limits{cases: math.MaxInt, visits: math.MaxInt64}
+	w.limits = limits{cases: math.MaxInt, visits: math.MaxInt64, evaluations: math.MaxInt64}
 	w.each = x.combination
 	for _, sp := range w.p.sets {
 		x.set(sp)
