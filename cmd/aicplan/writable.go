@@ -51,10 +51,10 @@ func tryToWrite(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// existing returns dir, or its nearest parent that exists.
+// existing returns dir, or its nearest parent that exists. A link to a missing folder exists, as it cannot be created.
 func existing(dir string) string {
 	for at := dir; ; at = filepath.Dir(at) {
-		if _, err := os.Stat(at); err == nil || at == filepath.Dir(at) {
+		if _, err := os.Lstat(at); err == nil || at == filepath.Dir(at) {
 			return at
 		}
 	}

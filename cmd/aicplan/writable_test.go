@@ -44,8 +44,13 @@ func TestTryToWrite(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Symlink("missing", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
 	for name, want := range map[string]string{
 		"":       "",
+		"link":   "no such file",
+		"link/x": "no such file",
 		"new/er": "",
 		"file":   "not a directory",
 		"file/x": "not a directory",
@@ -55,7 +60,7 @@ func TestTryToWrite(t *testing.T) {
 			t.Errorf("%q: %v, want %q", name, err, want)
 		}
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
 		t.Errorf("the trial left something: %v, %v", left, err)
 	}
 }
