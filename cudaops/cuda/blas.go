@@ -17,7 +17,8 @@ type BLASLibrary struct {
 
 type blasTable struct {
 	cublasLtCreate, cublasLtGetVersion                                                                dl.Symbol
-	cublasLtGetStatusString, cublasLtMatmulDescCreate, cublasLtMatmulDescSetAttribute                 dl.Symbol
+	cublasLtGetStatusName, cublasLtGetStatusString                                                    dl.Symbol
+	cublasLtMatmulDescCreate, cublasLtMatmulDescSetAttribute                                          dl.Symbol
 	cublasLtMatmulDescDestroy, cublasLtMatrixLayoutCreate, cublasLtMatrixLayoutSetAttribute           dl.Symbol
 	cublasLtMatrixLayoutDestroy, cublasLtMatmulPreferenceCreate, cublasLtMatmulPreferenceSetAttribute dl.Symbol
 	cublasLtMatmulAlgoGetHeuristic, cublasLtMatmulAlgoConfigGetAttribute, cublasLtMatmul              dl.Symbol
@@ -62,6 +63,7 @@ func (l *BLASLibrary) call(f dl.Symbol, args ...uintptr) error {
 		return nil
 	}
 
-	name := dl.GoString(dl.CallPointer(l.cublasLtGetStatusString.At, uintptr(code)))
-	return &BLASError{CallError{Call: f.Name, Code: code, Name: name}}
+	return &BLASError{CallError{Call: f.Name, Code: code,
+		Name: dl.GoString(dl.CallPointer(l.cublasLtGetStatusName.At, uintptr(code))),
+		Text: dl.GoString(dl.CallPointer(l.cublasLtGetStatusString.At, uintptr(code)))}}
 }
