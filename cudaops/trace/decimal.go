@@ -14,7 +14,10 @@ var errNumber = errors.New("not a time")
 func nanoseconds(b []byte) (int64, error) {
 	if bytes.ContainsAny(b, "eE") {
 		f, err := strconv.ParseFloat(string(b), 64)
-		return int64(math.Round(f * 1e3)), err
+		if err != nil || math.Abs(f*1e3) >= farthest {
+			return 0, errNumber
+		}
+		return int64(math.Round(f * 1e3)), nil
 	}
 
 	whole, fraction, point := bytes.Cut(b, []byte("."))

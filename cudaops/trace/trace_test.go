@@ -23,7 +23,7 @@ func TestNanoseconds(t *testing.T) {
 		}
 	}
 	for _, in := range []string{"", "-", ".", "1.", "x", "1x", "NaN", "1e400", "99999999999999999999",
-		"1e99999999999", "1 2", "0x10", "1/3"} {
+		"1e99999999999", "1e300", "-4e18", "1 2", "0x10", "1/3"} {
 		if got, err := nanoseconds([]byte(in)); err == nil {
 			t.Errorf("%q is %d", in, got)
 		}
