@@ -12,7 +12,8 @@ import (
 
 // answer is the result of checking the rows of a task.
 type answer struct {
-	rows map[int][]worker.Row // by unit
+	rows    map[int][]worker.Row // by unit
+	dropped int                  // rows of points that were not requested
 	// repeated counts rows that are equal to another row of the same unit.
 	repeated int
 	last     int // unit of the last row
@@ -53,6 +54,7 @@ func (j *job) judge(units []int, answered []worker.Row) (answer, *worker.Failure
 		}
 
 		if a.last = unit; unit < 0 {
+			a.dropped++
 			continue
 		}
 

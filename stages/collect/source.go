@@ -9,6 +9,7 @@ import (
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/collect/policy"
 	"aicplan/stages/collect/rows"
 )
@@ -199,6 +200,9 @@ func (s *source) warn(o worker.Outcome, format string, args ...any) {
 // raise an error at the end. Units without a result remain in a.units: those with invalid rows and, if the case failed,
 // those without rows.
 func (s *source) store(o worker.Outcome, a *attempt, got answer, files []stage.Attachment) {
+	if got.dropped > 0 {
+		s.warn(o, "dropped %s of points that were not requested", textutil.Counted(got.dropped, "row"))
+	}
 	if got.repeated > 0 && !s.repeatsShown {
 		s.repeatsShown = true // every case of the grid may repeat rows
 		s.warn(
