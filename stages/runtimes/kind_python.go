@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -93,6 +96,9 @@ func (k *onPython) Slots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worke
 		workers = min(max(runtime.NumCPU()/len(devices)/2, 1), mostPreparers)
 	}
 
+	if devices[0].Index >= 0 {
+		shareCores(&spec, max(workers, 1)*len(devices))
+	}
 	slots := spread(spec, workers, devices)
 	shared := map[int]*instrument.Instrument{}
 	for i, s := range slots {
@@ -104,6 +110,22 @@ func (k *onPython) Slots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worke
 		slots[i].Spec.Instrument = in.Join
 	}
 	return slots, nil
+}
+
+// threadsVariable limits the threads of OpenMP, MKL and OpenBLAS in a process.
+const threadsVariable = "OMP_NUM_THREADS"
+
+// shareCores divides the processor's cores among the workers of GPUs. Otherwise each uses all cores for every tensor
+// on the processor, and workers that draw routings, as vLLM's experts do, wait for each other. A value of the user takes
+// precedence.
+func shareCores(spec *worker.Spec, workers int) {
+	_, own := spec.Init.Env[threadsVariable]
+	if _, inherited := os.LookupEnv(threadsVariable); workers < 2 || own || inherited {
+		return
+	}
+	env := map[string]string{threadsVariable: strconv.Itoa(max(runtime.NumCPU()/workers, 1))}
+	maps.Copy(env, spec.Init.Env)
+	spec.Init.Env = env
 }
 
 // mostPreparers is from where on further workers prepare little more: they wait for each other's work on the

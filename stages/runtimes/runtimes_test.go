@@ -6,6 +6,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -158,6 +160,43 @@ func TestPythonSlots(t *testing.T) {
 		rt.Options["synthetic"] = cty.BoolVal(synthetic)
 		if diff := cmp.Diff(locks, p.devicesOf(rt, nil)); diff != "" {
 			t.Errorf("synthetic = %t: locked %s", synthetic, diff)
+		}
+	}
+}
+
+func TestWorkersShareTheCores(t *testing.T) {
+	t.Setenv("OMP_NUM_THREADS", "") // is set back at the end
+	for _, c := range []struct {
+		workers            int
+		device             string
+		own, set, expected string
+	}{
+		{workers: 1, expected: "1"}, // on two GPUs
+		{workers: 1000, expected: "1"},
+		{workers: 2, own: "7", expected: "7"},
+		{workers: 2, set: "5"},
+		{workers: 2, device: "cpu"}, // a measurement has all cores
+	} {
+		os.Unsetenv("OMP_NUM_THREADS")
+		rt := &stage.Runtime{Kind: "python", Python: fakePython(t, "1"), Workers: c.workers, Options: map[string]cty.Value{}}
+		if c.own != "" {
+			rt.Env = map[string]string{"OMP_NUM_THREADS": c.own}
+		}
+		if c.set != "" {
+			os.Setenv("OMP_NUM_THREADS", c.set)
+		}
+		if c.device != "" {
+			rt.Options["device"] = cty.StringVal(c.device)
+		}
+		if c.workers == 1 {
+			c.expected = strconv.Itoa(max(runtime.NumCPU()/len(twoGPUs), 1))
+		}
+		slots, err := slotsOf(t, rt, listed(twoGPUs...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slots[0].Spec.Init.Env["OMP_NUM_THREADS"]; got != c.expected {
+			t.Errorf("%d workers on %q, own %q, set %q: %q threads, want %q", c.workers, c.device, c.own, c.set, got, c.expected)
 		}
 	}
 }
