@@ -105,6 +105,8 @@ class Filling:
     def _fill(self, torch, tensor):
         if tensor.dtype not in (torch.bfloat16, torch.float16, torch.float32, torch.float64) or tensor.device.type == "meta":
             return
+        if type(tensor).__name__ == "FakeTensor":  # of torch.compile: it has no memory
+            return
         if tensor.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return
         place = str(tensor.device)
