@@ -157,8 +157,8 @@ func (in *Instrument) direct() (batch []*offer, settled bool) {
 		case m.ready.Waiting == 0 && !m.ready.Going:
 			hungry = true
 		case alone:
-		case busy == 0 && held == 0 && m.ready.Short > 0 && !m.ready.Going:
-			// A case that ran out of memory has the device to itself at last.
+		case busy == 0 && held == 0 && (m.ready.Short > 0 || m.ready.Fills) && !m.ready.Going:
+			// A case that ran out of memory has the device to itself at last, one that takes all of it from the start.
 			if alone = true; !in.trims(1) {
 				m.next(true)
 			}
@@ -234,6 +234,9 @@ func (in *Instrument) held() (n int) {
 // room reports whether the device has memory for the next case of the worker beside those
 // that are being prepared.
 func (in *Instrument) room(m *member, busy int) bool {
+	if m.ready.Fills && !m.ready.Going {
+		return false
+	}
 	if m.ready.Total == 0 {
 		// Nothing is known of the memory: one case at a time, and none again that lacked some.
 		return len(m.offers) == 0 && (m.ready.Going || m.ready.Short == 0)
@@ -540,6 +543,7 @@ type status struct {
 	CallOp   string `json:"call_op"` // its op
 	Closed   string `json:"closed"`  // why it can begin none now
 	Short    int64  `json:"short"`   // bytes that were not enough for the next one; 0 if not tried
+	Fills    bool   `json:"fills"`   // the next one takes what memory the device has
 	UUID     string `json:"uuid"`
 	Commands int    `json:"commands"` // received so far that ended a wait
 }

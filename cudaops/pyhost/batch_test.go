@@ -107,10 +107,11 @@ def burst_breaks(us, bench):
 // batch is a worker on the GPU in virtual time, whose messages a test reads in order.
 type batch struct {
 	*client
-	in     *instrument.Instrument
-	visits []measure.Visit
-	mu     sync.Mutex
-	clock  *measuretest.Clock
+	in       *instrument.Instrument
+	visits   []measure.Visit
+	commands []map[string]any // of the instrument
+	mu       sync.Mutex
+	clock    *measuretest.Clock
 }
 
 // fakeGPU starts a worker on the GPU in virtual time.
@@ -135,8 +136,31 @@ func fakeWorker(t *testing.T, settings m, gpu string, host hostSettings, ops any
 			b.visits = append(b.visits, v)
 		},
 	})
-	b.join(t, settings, gpu, host, ops, func(send func(any) error) worker.Measurer { return b.in.Join(send) })
+	b.join(t, settings, gpu, host, ops, func(send func(any) error) worker.Measurer {
+		return b.in.Join(func(msg any) error {
+			var c map[string]any
+			if err := json.Unmarshal(raw(t, msg), &c); err != nil {
+				return err
+			}
+			b.mu.Lock()
+			b.commands = append(b.commands, c)
+			b.mu.Unlock()
+			return send(msg)
+		})
+	})
 	return b
+}
+
+// began reads the commands that have begun cases, and reports for each case whether it has the device to itself.
+func (b *batch) began() (alone []bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.commands {
+		if c["what"] == "next" {
+			alone = append(alone, c["alone"] == true)
+		}
+	}
+	return alone
 }
 
 // join starts the worker of a batch.
@@ -501,6 +525,28 @@ func TestCasesThatRunOutOfMemoryBesideOthersAreTriedAtTheEnd(t *testing.T) {
 	}
 }
 
+func TestCaseThatFillsTheMemoryHasTheDeviceToItself(t *testing.T) {
+	for _, fills := range []bool{false, true} {
+		op := m{"module": "collector.vllm.some", "run": "run", "perf_filename": "x_perf.txt", "args": []string{"us", "points", "restart"}}
+		if fills {
+			op["fills_memory"] = true
+		}
+		b := hostingOp(t, restarting, `{}`, op)
+		for i := range 3 {
+			b.submit("x", m{"us": 20 * (i + 1), "points": 1, "restart": false}, nil)
+		}
+		_, answers := b.ends(3)
+		for seq, a := range answers {
+			if a.Failure != nil || len(a.Rows) != 1 {
+				t.Errorf("case %d: %d rows, %+v", seq, len(a.Rows), a.Failure)
+			}
+		}
+		if alone := b.began(); len(alone) != 3 || slices.Contains(alone, !fills) {
+			t.Errorf("fills_memory %v: cases begin with the device to themselves: %v", fills, alone)
+		}
+	}
+}
+
 func TestFailingCaseLeavesItsBatchAlone(t *testing.T) {
 	b := fakeGPU(t, m{}, `{}`)
 	b.submit("plain", m{"us": 20, "watts": 100}, nil)
@@ -695,6 +741,11 @@ def run(us, points, restart, perf_filename, device):
 // hosting is a worker with one op x, which a collector with this code measures.
 func hosting(t *testing.T, code, gpu string, args ...string) *batch {
 	t.Helper()
+	return hostingOp(t, code, gpu, m{"module": "collector.vllm.some", "run": "run", "perf_filename": "x_perf.txt", "args": args})
+}
+
+func hostingOp(t *testing.T, code, gpu string, op m) *batch {
+	t.Helper()
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "collector", "vllm"), 0o755); err != nil {
 		t.Fatal(err)
@@ -702,9 +753,7 @@ func hosting(t *testing.T, code, gpu string, args ...string) *batch {
 	if err := os.WriteFile(filepath.Join(root, "collector", "vllm", "some.py"), []byte(code), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return fakeWorker(t, m{}, gpu, hostSettings{Package: "torch", CollectorRoot: root}, m{"x": m{
-		"module": "collector.vllm.some", "run": "run", "perf_filename": "x_perf.txt", "args": args,
-	}})
+	return fakeWorker(t, m{}, gpu, hostSettings{Package: "torch", CollectorRoot: root}, m{"x": op})
 }
 
 func TestRestartOfOneCaseWaitsForItsBatch(t *testing.T) {

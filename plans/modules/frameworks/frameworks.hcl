@@ -217,15 +217,17 @@ locals {
   }
   dsa       = merge(local.shard, { dsa_prefill_backend = "dsa_prefill_backend" })
   per_batch = { batch_size = "batch_size" }
+  # With fills_memory: a process of the collector takes nine tenths of the GPU's memory, so of two at a time one fails.
   # The rows of DeepSeek-V4 have SGLang's word for the format of the cache.
   dsv4 = {
-    by    = "dsv4_module"
-    env   = local.module_env
-    words = { kv_cache_dtype = { fp8_e4m3 = "fp8" } }
-    match = { batch_size = "batch_size", tp_size = "tp_size", kv_cache_dtype = "kv_cache_dtype", gemm_type = "gemm_type", model = "model_path" }
+    by           = "dsv4_module"
+    env          = local.module_env
+    fills_memory = true
+    words        = { kv_cache_dtype = { fp8_e4m3 = "fp8" } }
+    match        = { batch_size = "batch_size", tp_size = "tp_size", kv_cache_dtype = "kv_cache_dtype", gemm_type = "gemm_type", model = "model_path" }
   }
-  dsa_module    = { by = "mla_module", env = local.module_env, match = local.dsa }
-  msa_module    = { by = "msa_module", env = local.module_env, match = local.shard }
+  dsa_module    = { by = "mla_module", env = local.module_env, fills_memory = true, match = local.dsa }
+  msa_module    = { by = "msa_module", env = local.module_env, fills_memory = true, match = local.shard }
   sparse_kernel = { batch_size = "bs_only", model = "model_path" }
 
   # Attention, latent attention and experts replace global state of the framework when they are imported: each has

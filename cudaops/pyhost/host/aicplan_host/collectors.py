@@ -24,7 +24,8 @@ from .spool import perf_files, read_perf_files, read_spool, remove_perf_files
 class CollectorOp:
     """An op of an existing collector, called as its own runner would call it."""
 
-    known = {"module", "versions", "getter", "run", "perf_filename", "args", "match", "env", "columns", "isolate", "rename", "words", "uninitialised", "cache"}
+    known = {"module", "versions", "getter", "run", "perf_filename", "args", "match", "env", "columns", "isolate", "rename", "words",
+             "uninitialised", "cache", "fills_memory"}
 
     def __init__(self, name, binding, host):
         self.name, self.binding, self.host = name, binding, host

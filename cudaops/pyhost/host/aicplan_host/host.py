@@ -119,7 +119,7 @@ class Host:
         self.offers.uuid = hello["device_uuid"]
         if self.in_batches:
             self.offers.begin, self.offers.trim = self._begin, self._trim
-            self.offers.waiting, self.offers.memory = self._waiting, self._memory
+            self.offers.waiting, self.offers.memory, self.offers.fills = self._waiting, self._memory, self._fills
         self.bench.attachments = Attachments(self.init.get("spool"))
         self.bench.kernels = bool(self.options.get("kernels"))
         self.bench.verify = bool(self.options.get("verify"))
@@ -503,6 +503,10 @@ class Host:
     def _waiting(self):
         """The cases that have not begun, in the order in which they will."""
         return self.channel.cases() + list(self._aside)
+
+    def _fills(self, name):
+        op = self.ops.get(name)
+        return isinstance(op, CollectorOp) and bool(op.binding.get("fills_memory"))
 
     def _begin(self, alone):
         """Begins the next case, which may be in the call of another one."""

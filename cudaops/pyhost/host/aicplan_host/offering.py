@@ -25,6 +25,7 @@ class Offers:
         self.trim = lambda: None  # gives back memory that is kept between cases
         self.memory = lambda: (0, 0, 0)  # bytes of the device: free, all, kept by this process
         self.waiting = list  # the cases that have not begun
+        self.fills = lambda op: False  # whether a case of the op takes what memory the device has
         self.uuid = ""
         self.closed = ""  # why no case can begin now
         self.settled = lambda: None  # is called when offers have ended that nothing waits for
@@ -123,7 +124,7 @@ class Offers:
         self._send(
             what="ready", free=free, total=total, kept=kept, waiting=len(cases), next_op=cases[0]["op"] if cases else "",
             closed=self.closed, short=cases[0].get("short", 0) if cases else 0, uuid=self.uuid, going=self._going, call_op=self.op,
-            commands=self._resumed,
+            commands=self._resumed, fills=bool(cases) and self.fills(cases[0]["op"]),
         )
         while True:
             command = self._command(cases)
