@@ -881,6 +881,40 @@ func TestBranchOnAnEstimateIsTakenAgainWithTheNumber(t *testing.T) {
 	}
 }
 
+// refilling is a collector that uses a tensor again for its next point.
+const refilling = `
+import torch
+from helper import benchmark_with_power, log_perf
+
+def run(points, form, perf_filename, device):
+    held = {"tuple": (torch.Tensor(0.0),), "dict": {0: torch.Tensor(0.0)}}.get(form)
+    operand = torch.Tensor(0.0) if held is None else None
+    for point in range(points):
+        (operand or held[0]).fill_(20e-6 * (point + 1))
+        with benchmark_with_power(device=device, kernel_func=lambda: torch.kernel(operand or held[0])) as got:
+            log_perf(item_list=[{"latency": got["latency_ms"], "point": point}], perf_filename=perf_filename)
+`
+
+func TestTensorThatTheNextPointChanges(t *testing.T) {
+	for _, form := range []string{"local", "tuple", "dict"} {
+		b := hosting(t, refilling, `{}`, "points", "form")
+		for range 2 {
+			b.submit("x", m{"points": 4, "form": form}, nil)
+		}
+		_, answers := b.ends(2)
+		for seq, a := range answers {
+			if a.Failure != nil || len(a.Rows) != 4 {
+				t.Fatalf("%s, case %d: %+v", form, seq, a)
+			}
+			for point, row := range a.Rows {
+				if want := 0.02 * float64(point+1); math.Abs(latencyOf(row)/want-1) > 2e-3 {
+					t.Errorf("%s, case %d, point %d: %v ms, want %v", form, seq, point, latencyOf(row), want)
+				}
+			}
+		}
+	}
+}
+
 // watched notes which workers of a device are at work, and finds bursts beside it.
 type watched struct {
 	worker.Measurer

@@ -1,6 +1,7 @@
 """Latencies that are not known yet: a collector goes on without them, and its rows get
 them when the batch has been measured."""
 
+import contextlib
 import operator
 import os
 import sys
@@ -104,6 +105,18 @@ def _terms(number):
     return number.terms if isinstance(number, Later) else {None: float(number)} if number else {}
 
 
+def _versions(kept):
+    """The tensors among values, and in their lists, tuples and dicts, with the number of their changes.
+    Tensors of inference mode have no such number."""
+    torch, found = sys.modules["torch"], []
+    for value in kept:
+        for v in value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(v, torch.Tensor):
+                with contextlib.suppress(RuntimeError):
+                    found.append((v, v._version))
+    return found
+
+
 class Deferral:
     """What one call of a collector has prepared and not waited for."""
 
@@ -112,6 +125,8 @@ class Deferral:
         self._offers, self._of, self._branches, self._handles = offers, of, [], []
         self.measured = {}  # columns by handle
         self._columns = {}  # those that are known before, by handle
+        self._versions = {}  # of tensors that were kept, by handle
+        self._changed = False  # tensors of a case were changed before it was measured
         self.error = None  # why one of the handles has none
         self.seconds = 0.0  # that the visits took
         self.used = False  # something was offered
@@ -126,11 +141,11 @@ class Deferral:
             frame = frame.f_back
         return kept
 
-    def offer(self, target, facts, columns):
+    def offer(self, target, facts, columns, kept):
         """Offers a prepared target. Returns what a Measurement has, as far as it is known.
-        Its result gets the columns."""
+        Its result gets the columns. kept is what locals returned."""
         handle = self._offers.offer(target, dict(facts, later=True))
-        self._columns[handle] = columns
+        self._columns[handle], self._versions[handle] = columns, _versions(kept)
         self._handles.append(handle)
         self.used = True
         return {
@@ -147,6 +162,7 @@ class Deferral:
         """Takes the results that are there. Returns whether they are all."""
         for handle in [h for h in self._handles if self._offers.ended(h)]:
             self._handles.remove(handle)
+            self._changed = self._changed or any(t._version != version for t, version in self._versions.pop(handle))
             try:
                 self.measured[handle] = dict(self._offers.result(handle), **self._columns.pop(handle))
                 self.seconds += self.measured[handle].pop("spent", 0.0)
@@ -155,7 +171,10 @@ class Deferral:
         return not self._handles
 
     def mistaken(self):
-        """Whether the call has taken another way than it would have with the measured numbers."""
+        """Whether the call has taken another way than it would have with the measured numbers, or
+        has changed what a graph reads before the graph was measured."""
+        if self._changed:
+            return True
         for branch in self._branches:
             if branch is None:
                 return True

@@ -153,8 +153,9 @@ class Bench:
         if deferral is not None and target.used_graph:
             if facts["cold"] and facts["seconds"] <= self.offers.cold_seconds:
                 target.vary()
-            target.kept = deferral.locals(), self.cuda.fresh_memory()
-            return dict(deferral.offer(target, facts, columns), **columns)
+            kept = deferral.locals()
+            target.kept = kept, self.cuda.fresh_memory()
+            return dict(deferral.offer(target, facts, columns, kept), **columns)
         with self.cuda.no_pool() if target.gpu else contextlib.nullcontext():
             got = Measurement(self.offers.measure(target, facts))
         if settings["power"] and "power" not in got and not self._said_powerless:

@@ -84,14 +84,27 @@ class Device:
 gpu = Device()
 
 
+class Tensor:
+    """A number in memory of the device, and how often it was changed."""
+
+    def __init__(self, value):
+        self.value, self._version = value, 0
+
+    def fill_(self, value):
+        self.value, self._version = value, self._version + 1
+
+    def __float__(self):
+        return self.value
+
+
 def kernel(seconds, watts=100.0, breaks=""):
-    """Runs for so many seconds at the full clock."""
+    """Runs for so many seconds at the full clock. A tensor is read at each execution."""
 
     def work():
         if breaks:
             gpu.broken = breaks
         gpu.launches += 1
-        gpu.run(seconds * (1 if gpu.launches > settings["slow"] else 1.5), watts)
+        gpu.run(float(seconds) * (1 if gpu.launches > settings["slow"] else 1.5), watts)
 
     if gpu.capturing is not None:
         gpu.capturing.work.append(work)
