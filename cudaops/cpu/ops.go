@@ -159,7 +159,8 @@ func (m *memory) open(e *env) (*visits, error) {
 		return nil, worker.Failed(worker.ClassUnsupportedConfig,
 			"size_bytes is %d; arrays consist of float64 values, so it must be a multiple of 8", m.Size)
 	case m.Threads > m.Size/8:
-		return nil, worker.Failed(worker.ClassUnsupportedConfig, "%d threads for an array of %d elements", m.Threads, m.Size/8)
+		return nil, worker.Failed(worker.ClassUnsupportedConfig,
+			"%d threads for an array of %d elements", m.Threads, m.Size/8)
 	}
 	return e.visits(func() (*kernel, error) { return memoryKernel(e, m.Kernel, int(m.Size), int(m.Threads)) },
 		func(row worker.Row, kern *kernel) {

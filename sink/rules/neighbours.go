@@ -48,7 +48,8 @@ func (t *Table) Residuals() (out []float64, axes []int, err error) {
 // so grids have 512 and 513 tokens, between which the time jumps.
 const minRatio = 1.02
 
-// neighbour returns the nearest row on one side (-1 or 1) of row i that is at least minRatio away, or else the next row.
+// neighbour returns the nearest row on one side (-1 or 1) of row i that is at least minRatio away, or else the next
+// row.
 func neighbour(rows []member, i, side int) member {
 	for j := i + side; j >= 0 && j < len(rows); j += side {
 		if rows[j].at > rows[i].at*minRatio || rows[j].at*minRatio < rows[i].at {

@@ -119,7 +119,8 @@ func Changed(path, digest, entry string) (changed, how string) {
 	case errors.Is(err, fs.ErrNotExist):
 		return path, "is not there any more"
 	case err != nil:
-		return path, "cannot be read: " + strings.TrimPrefix(fileutil.Explain("read", path, err).Error(), "cannot read "+path+": ")
+		reason := fileutil.Explain("read", path, err).Error()
+		return path, "cannot be read: " + strings.TrimPrefix(reason, "cannot read "+path+": ")
 	case now != digest:
 		return path, "was changed since"
 	}

@@ -116,8 +116,8 @@ func (k *onPython) Slots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worke
 const threadsVariable = "OMP_NUM_THREADS"
 
 // shareCores divides the processor's cores among the workers of GPUs. Otherwise each uses all cores for every tensor
-// on the processor, and workers that draw routings, as vLLM's experts do, wait for each other. A value of the user takes
-// precedence.
+// on the processor, and workers that draw routings, as vLLM's experts do, wait for each other. A value of the user
+// takes precedence.
 func shareCores(spec *worker.Spec, workers int) {
 	_, own := spec.Init.Env[threadsVariable]
 	if _, inherited := os.LookupEnv(threadsVariable); workers < 2 || own || inherited {

@@ -46,7 +46,8 @@ func Fleet(run []byte, watts, joules float64) ([]Metric, error) {
 	put("energy_per_user", "Energy per User", "joules/user", joules/users)
 	put("energy_delay_product", "Energy Delay Product", "J*s", joules/requests*value("request_latency.avg")/1e3)
 	put("performance_per_watt", "Performance per Watt", "requests/sec/W", value("request_throughput.avg")/average)
-	put("output_tps_per_watt", "Output Tokens per Second per Watt", "tokens/sec/W", value("output_token_throughput.avg")/average)
+	put("output_tps_per_watt", "Output Tokens per Second per Watt", "tokens/sec/W",
+		value("output_token_throughput.avg")/average)
 	put("goodput_per_watt", "Goodput per Watt", "good-req/s/W", value("goodput.avg")/average)
 
 	return out, nil
