@@ -39,24 +39,6 @@ func scriptData[T any](t *testing.T, c *charts.Chart) T {
 	return out
 }
 
-// sixDigits rounds a value as the data of charts are rounded.
-func sixDigits(t *testing.T, v float64) float64 {
-	t.Helper()
-	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-// whole writes a number as the axes of heat maps do.
-func whole(v float64) string {
-	if v < 1e5 {
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	}
-	return charts.SI(v)
-}
-
 var moves = regexp.MustCompile(`M(-?[\d.]+) (-?[\d.]+)`)
 
 // TestEveryChartIsDrawnInsideItsBox: every chart is there, well-formed, inside of its box, and the same
@@ -64,7 +46,7 @@ var moves = regexp.MustCompile(`M(-?[\d.]+) (-?[\d.]+)`)
 func TestEveryChartIsDrawnInsideItsBox(t *testing.T) {
 	all := drawn(build(t, sampleInput(t, 3000)))
 	for _, id := range []string{"run-noise", "run-clock", "run-power", "t0-latency", "t0-light",
-		"t0-ratio", "t0-heat", "t0-cover", "t1-latency", "t1-light", "t1-heat", "t1-cover", "t2-latency", "t2-heat"} {
+		"t0-ratio", "t0-cover", "t1-latency", "t1-light", "t1-cover", "t2-latency"} {
 		if all[id] == nil {
 			t.Errorf("no chart %s", id)
 		}
@@ -144,61 +126,6 @@ func TestMarksRepresentAllRows(t *testing.T) {
 			t.Errorf("the marks stand for %d rows, want %d", total, r.Tables[0].Rows)
 		}
 	}
-}
-
-// TestHeat compares the cells of a heat map with the rows.
-func TestHeatMapShowsItsRows(t *testing.T) {
-	r := build(t, sampleInput(t, 3000))
-	tab := r.Tables[0]
-
-	const shades, mostSlices = 9, 16
-	d := scriptData[struct {
-		X, Y   string
-		Xs, Ys []string
-		Slices []struct {
-			Name string
-			V    []any
-			K    []int
-		}
-	}](t, drawn(r)["t0-heat"])
-	if d.X != "k" || d.Y != "n" || len(d.Slices) < 3 || len(d.Slices) > mostSlices {
-		t.Fatalf("axes %s and %s, %d slices", d.X, d.Y, len(d.Slices))
-	}
-
-	seen := 0
-	p := tab.Facets.Params // gemm_dtype, m, n, k
-	for row := range tab.Rows {
-		for _, s := range d.Slices {
-			if s.Name != p[0].Text[row]+", m "+whole(p[1].Value[row]) {
-				continue
-			}
-
-			x, y := index(d.Xs, whole(p[3].Value[row])), index(d.Ys, whole(p[2].Value[row]))
-			at := y*len(d.Xs) + x
-			if got, want := s.V[at].(float64), sixDigits(t, 100*tab.Facets.Light[row]); got != want {
-				t.Fatalf("%s k=%s n=%s: %v, want %v", s.Name, d.Xs[x], d.Ys[y], got, want)
-			}
-
-			if want := min(int(tab.Facets.Light[row]*shades), shades-1); s.K[at] != want {
-				t.Fatalf("shade %d, want %d", s.K[at], want)
-			}
-
-			seen++
-		}
-	}
-
-	if seen < len(d.Slices)*9 {
-		t.Errorf("only %d rows are in the heat map", seen)
-	}
-}
-
-func index(list []string, s string) int {
-	for i, v := range list {
-		if v == s {
-			return i
-		}
-	}
-	return -1
 }
 
 // TestCoverageAddsUpToTheTable: the matrix adds up to the table.

@@ -1,4 +1,4 @@
-// Package charts draws a report's tables as SVG: latency against size, share of the speed of light, heat maps,
+// Package charts draws a report's tables as SVG: latency against size, share of the speed of light,
 // coverage, ratios, and noise and clocks over time. All charts share the frame,
 // the axes and the ticks, and have the values that the page shows at the pointer.
 package charts
@@ -12,8 +12,6 @@ type Chart struct {
 	W, H    int
 	Body    string // SVG elements
 	Legend  []Key
-	// Slices names the data sets of a heat map, one of which is drawn.
-	Slices []string
 	// Data is passed to the page's script as JSON.
 	Data any
 }

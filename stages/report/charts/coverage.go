@@ -78,7 +78,7 @@ func coverage(id string, t *model.Table) *Chart {
 		Legend: []Key{{Name: "all measured", Class: "v-full"}, {Name: "in part", Class: "v-part"},
 			{Name: "skipped", Class: "v-skip"}, {Name: "failed", Class: "v-fail"}}}
 	c.Alt = fmt.Sprintf("%s: %d of %d planned cases have a row.", c.Title, t.Covered, t.Planned)
-	c.Data = coverData{matrix(c, "cover", xs, ys, class, coverClasses, 18), counts}
+	c.Data = coverData{matrix(c, xs, ys, class, coverClasses), counts}
 	return c
 }
 

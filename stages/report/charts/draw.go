@@ -59,7 +59,6 @@ func (d drawing) id(name string) string { return fmt.Sprintf("t%d-%s", d.index, 
 // kernels draws a table whose rows have one metric.
 func (d drawing) kernels() {
 	t, f := d.table, d.table.Facets
-	defer func() { d.add(heat(d.id("heat"), t)) }()
 	if f.Size == nil || f.Latency == nil {
 		return
 	}

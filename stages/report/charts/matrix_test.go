@@ -13,8 +13,8 @@ func TestLongNamesLeaveRoomForCells(t *testing.T) {
 		strings.Repeat("x/", 300) + "end"} {
 		names := []string{name + "1", name + "2", "b"}
 		c := new(Chart)
-		d := matrix(c, "heat", categories{name: "x", names: names}, categories{name: "y", names: names},
-			make([]int, 9), []string{"h0"}, 16)
+		d := matrix(c, categories{name: "x", names: names}, categories{name: "y", names: names},
+			make([]int, 9), coverClasses)
 
 		if !(d.Box[2] >= width/2) {
 			t.Errorf("%.20q...: the cells are %.0f wide, of %d", name, d.Box[2], int(width))

@@ -32,37 +32,6 @@ func numbered(n int) arrow.Array {
 	return table.Texts(ids, nil)
 }
 
-// TestSlicesOfNumbersThatLookAlike: two vocabularies differ in the fourth digit. Each
-// has a map of its own, with its own times.
-func TestSlicesOfNumbersThatLookAlike(t *testing.T) {
-	t.Parallel()
-	const rows = 18
-	words, ks, ns, latency := make([]int64, rows), make([]int64, rows), make([]int64, rows), make([]float64, rows)
-	for i := range rows {
-		words[i] = []int64{151936, 152064}[i/9]
-		ks[i], ns[i] = int64(1+i%3), int64(1+i/3%3)
-		latency[i] = float64(1 + i/9)
-	}
-
-	c := drawn(t, []string{"words", "k", "n"}, []string{"case_id", "words", "k", "n", "latency"},
-		numbered(rows), table.Ints(words, nil), table.Ints(ks, nil), table.Ints(ns, nil),
-		table.Floats(latency, nil))["t0-heat"]
-	if c == nil {
-		t.Fatal("no heat map")
-	}
-
-	d := c.Data.(heatData)
-	if len(d.Slices) != 2 || d.Slices[0].Name != "words 151936" || d.Slices[1].Name != "words 152064" {
-		t.Fatalf("%d slices: %+v", len(d.Slices), c.Slices)
-	}
-
-	for i, s := range d.Slices {
-		if slices.ContainsFunc(s.V, func(v any) bool { return v != float64(i+1) }) {
-			t.Errorf("%s has %v", s.Name, s.V)
-		}
-	}
-}
-
 // TestCoverageOfCasesWithoutAValue: they are no cases of 0.
 func TestCoverageOfCasesWithoutAValue(t *testing.T) {
 	t.Parallel()

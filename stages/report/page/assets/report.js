@@ -81,7 +81,6 @@
       this.svg.addEventListener("pointermove", (ev) => this.point(ev));
       this.svg.addEventListener("pointerleave", () => this.leave());
       for (const b of $$(".legend button", fig)) b.addEventListener("click", () => this.toggle(b));
-      $("select", fig)?.addEventListener("change", (ev) => this.slice(Number(ev.target.value)));
     }
     get data() {
       if (!this._data) {
@@ -164,32 +163,11 @@
       const ix = Math.floor(((x - bx) / bw) * nx), iy = ny - 1 - Math.floor(((y - by) / bh) * ny);
       if (ix < 0 || iy < 0 || ix >= nx || iy >= ny) return this.leave();
       const at = iy * nx + ix, pairs = [[d.x, d.xs[ix]], [d.y, d.ys[iy]]];
-      let head = "";
-      if (d.kind === "heat") {
-        const s = d.slices[this.shown ?? 0];
-        head = s.name;
-        pairs.push(["value", show(s.v[at], d.unit)]);
-      } else {
-        const [p, c, f, k] = d.n[at];
-        head = p ? `${c} of ${p} cases` : "not planned";
-        if (f) pairs.push(["failed", f]);
-        if (k) pairs.push(["skipped", k]);
-      }
-      tell(ev, head, pairs);
+      const [p, c, f, k] = d.n[at];
+      if (f) pairs.push(["failed", f]);
+      if (k) pairs.push(["skipped", k]);
+      tell(ev, p ? `${c} of ${p} cases` : "not planned", pairs);
       this.ring(el("rect", { class: "halo", x: bx + (ix * bw) / nx, y: by + ((ny - 1 - iy) * bh) / ny, width: bw / nx, height: bh / ny }));
-    }
-    slice(k) {
-      const d = this.data, s = d.slices[k], [bx, by, bw, bh] = d.box, nx = d.xs.length, ny = d.ys.length, w = bw / nx, h = bh / ny;
-      const gap = w < 4 || h < 4 ? 0 : 0.5, f = (v) => Number(v.toFixed(1)), out = {};
-      this.shown = k;
-      s.k.forEach((c, i) => {
-        if (c < 0) return;
-        const x = f(bx + (i % nx) * w), y = f(by + (ny - 1 - Math.floor(i / nx)) * h);
-        out[c] = (out[c] ?? "") + `M${x} ${y}h${f(w - gap)}v${f(h - gap)}h-${f(w - gap)}z`;
-      });
-      for (const p of $$("path[data-k]", this.svg)) p.setAttribute("d", out[p.dataset.k] ?? "");
-      const cap = $(".caption", this.fig);
-      if (cap) cap.textContent = "Shown: " + s.name + ".";
     }
     ring(e) {
       this.mark?.remove();
