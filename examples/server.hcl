@@ -70,6 +70,5 @@ collect "load" {
     osl      = 16
     within   = "5m"
     required = true
-    rules    = "rules.csv"
   }
 }

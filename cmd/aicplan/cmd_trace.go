@@ -11,7 +11,6 @@ import (
 
 type traceCmd struct {
 	Files []string `arg:"" name:"file" help:"Traces, one for each rank or a merged one."`
-	Rules string   `help:"CSV of rules, tried before the built-in ones." placeholder:"FILE" type:"path"`
 	Top   int      `help:"Kernels to list by time." default:"10"`
 	Steps int      `help:"Steps to list." default:"10"`
 	JSON  bool     `name:"json" help:"Print as JSON, with times in nanoseconds."`
@@ -19,8 +18,7 @@ type traceCmd struct {
 
 // Help is printed below the summary.
 func (traceCmd) Help() string {
-	return `Traces are Kineto or Chrome JSON (plain, gzip or zstd), or SQLite exports of nsys. A line of the rules is
-kind,regular expression,origin; the kind compute takes kernels out.
+	return `Traces are Kineto or Chrome JSON (plain, gzip or zstd), or SQLite exports of nsys.
 
 Examples:
   aicplan trace kineto_trace_0.json.gz
@@ -33,14 +31,9 @@ the other files are printed.`
 
 // Run reads traces and prints the share of time spent in communication.
 func (c *traceCmd) Run(a *app) error {
-	rules, err := trace.RulesOf(c.Rules)
-	if err != nil {
-		return err
-	}
-
 	results, failed := []*trace.Analysis{}, false
 	for _, path := range c.Files {
-		res, err := trace.Read(path, trace.Options{Rules: rules, Top: c.Top})
+		res, err := trace.Read(path, trace.Options{Top: c.Top})
 		if err != nil {
 			failed = true
 			fmt.Fprintf(a.stderr, "Error: %v\n", err)
@@ -55,16 +48,15 @@ func (c *traceCmd) Run(a *app) error {
 	}
 
 	if c.JSON {
-		err = a.json(append([]*trace.Analysis{}, results...)) // a list also without results
+		if err := a.json(append([]*trace.Analysis{}, results...)); err != nil { // a list also without results
+			return err
+		}
 	} else {
 		for _, r := range results {
 			c.view(a, r)
 		}
 	}
 
-	if err != nil {
-		return err
-	}
 	if note != "" {
 		fmt.Fprintf(a.stderr, "Warning: %s\n", note)
 	}

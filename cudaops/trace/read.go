@@ -17,15 +17,7 @@ import (
 
 // Options of [Read].
 type Options struct {
-	Rules Rules // nil means DefaultRules
-	Top   int   // number of kernels to list by time
-}
-
-func (o Options) rules() Rules {
-	if o.Rules == nil {
-		return DefaultRules()
-	}
-	return o.Rules
+	Top int // number of kernels to list by time
 }
 
 // Read evaluates a file and returns one result per device with kernels. For a trace without kernels, it
@@ -45,7 +37,7 @@ func Read(path string, o Options) ([]*Analysis, error) {
 
 	br := bufio.NewReaderSize(f, 1<<20)
 	if magic, _ := br.Peek(len(sqliteMagic)); string(magic) == sqliteMagic {
-		rec := newRecording(o.rules())
+		rec := newRecording(DefaultRules())
 		if err := readSQLite(path, rec); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
@@ -74,7 +66,7 @@ func ReadFrom(r io.Reader, name string, o Options) ([]*Analysis, error) {
 		br = bufio.NewReaderSize(zr, 1<<20)
 	}
 
-	rec := newRecording(o.rules())
+	rec := newRecording(DefaultRules())
 	head, _ := br.Peek(4096)
 	if bytes.HasPrefix(head, []byte("\xef\xbb\xbf")) {
 		if _, err := br.Discard(3); err != nil {

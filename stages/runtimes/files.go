@@ -50,15 +50,11 @@ func loadFiles(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) [
 // weights, and are distinguished by name.
 const maxProgram = 16 << 20
 
-// Files implements Kind. They are the files of the load, the rules for traces, and the files that the command of
-// the server names: its program, unless it is found through PATH, and scripts below the plan's folder.
+// Files implements Kind. They are the files of the load, and the files that the command of the
+// server names: its program, unless it is found through PATH, and scripts below the plan's folder.
 func (*onServer) Files(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) []string {
 	out := loadFiles(rt, planDir, blocks)
 	dir := declaredIn(rt, Place{PlanDir: planDir})
-	if path := textAt(blocks["trace"], "rules"); path != "" {
-		out = append(out, absolute(dir, path))
-	}
-
 	work := absolute(dir, textAt(rt.Options["dir"]))
 	for i, word := range textsAt(rt.Options["command"]) {
 		text := strings.ReplaceAll(word, "{plan_dir}", dir)

@@ -70,7 +70,6 @@ type traceBlock struct {
 	Requests, OSL int
 	Within        worker.Duration
 	Required      bool
-	Rules         string
 }
 
 func (t *traceBlock) declare() []worker.Option {
@@ -83,7 +82,6 @@ func (t *traceBlock) declare() []worker.Option {
 			Doc: "how long the profiler may take to write its files"},
 		{Name: "required", Into: &t.Required, Default: false,
 			Doc: "a case without the traces of all its ranks fails; otherwise its row has trace_error"},
-		{Name: "rules", Into: &t.Rules, Doc: "a file of rules for collectives, as aicplan trace --rules takes"},
 	}
 }
 

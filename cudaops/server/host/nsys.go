@@ -159,7 +159,7 @@ func (h *Host) readNsys(ctx context.Context, report, nsys string, t *tracing) er
 		return fmt.Errorf("nsys export: %w: %s", err, textutil.Clip(strings.TrimSpace(string(out)), 2000))
 	}
 
-	results, err := trace.Read(export, trace.Options{Rules: t.rules, Top: allKernels})
+	results, err := trace.Read(export, trace.Options{Top: allKernels})
 	if err != nil {
 		return fmt.Errorf("the report of nsys: %w", err)
 	}

@@ -67,7 +67,7 @@ func TestExecutionTracesOfRanks(t *testing.T) {
 	}
 
 	h := &Host{out: e, current: &running{folder: &fileutil.TempFolder{Path: dir}}}
-	tr := &tracing{ask: &ask{Case: worker.Case{Seq: 1}, gpus: 2, trace: new(traceBlock)}, rules: trace.DefaultRules(),
+	tr := &tracing{ask: &ask{Case: worker.Case{Seq: 1}, gpus: 2, trace: new(traceBlock)},
 		processes: map[string]int{}, ranks: map[int]*rankFigures{}}
 	if err := h.read(t.Context(), files, tr); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,6 @@ import (
 // tracing is the result of the second pass of a case.
 type tracing struct {
 	*ask
-	rules     trace.Rules
 	within    time.Duration
 	processes map[string]int // ranks by process id
 
@@ -40,16 +39,6 @@ func (h *Host) traced(ctx context.Context, a *ask) *tracing {
 
 	t := &tracing{ask: a, within: time.Duration(a.trace.Within), processes: map[string]int{},
 		ranks: map[int]*rankFigures{}}
-	path := a.trace.Rules
-	if path != "" && !filepath.IsAbs(path) {
-		path = filepath.Join(h.options.PlanDir, path)
-	}
-
-	if t.rules, t.err = trace.RulesOf(path); t.err != nil {
-		t.err = fmt.Errorf("rules of trace: %w", t.err)
-		return t
-	}
-
 	if a.trace.torch() {
 		t.fail(h.torch(ctx, t))
 	}
@@ -160,7 +149,7 @@ func (h *Host) read(ctx context.Context, files []string, t *tracing) error {
 			continue
 		}
 
-		results, err := whole(ctx, file, t.rules, h.grown)
+		results, err := whole(ctx, file, h.grown)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -270,10 +259,10 @@ const defaultGrown = 5 * time.Second
 
 // whole reads a trace. It repeats this while the trace is truncated and still grows, because some servers
 // respond before they have written all data.
-func whole(ctx context.Context, file string, rules trace.Rules, patience time.Duration) ([]*trace.Analysis, error) {
+func whole(ctx context.Context, file string, patience time.Duration) ([]*trace.Analysis, error) {
 	for {
 		before := sizeOf(file)
-		results, err := trace.Read(file, trace.Options{Rules: rules, Top: allKernels})
+		results, err := trace.Read(file, trace.Options{Top: allKernels})
 		if err != nil && before > 0 || err == nil && !results[0].Truncated {
 			return results, err
 		}

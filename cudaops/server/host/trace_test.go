@@ -15,7 +15,6 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"aicplan/cudaops/load"
-	"aicplan/cudaops/trace"
 	"aicplan/cudaops/worker"
 	"aicplan/sink/base/testutil"
 )
@@ -103,7 +102,7 @@ func TestGrowingTrace(t *testing.T) {
 	}()
 	before := sizeOf(file)
 	close(looked)
-	results, err := whole(t.Context(), file, trace.DefaultRules(), time.Minute)
+	results, err := whole(t.Context(), file, time.Minute)
 	if err != nil || results[0].Truncated || sizeOf(file) == before {
 		t.Errorf("%v %v", results, err)
 	}
@@ -111,7 +110,7 @@ func TestGrowingTrace(t *testing.T) {
 	if err := os.Truncate(file, before); err != nil {
 		t.Fatal(err)
 	}
-	results, err = whole(t.Context(), file, trace.DefaultRules(), time.Millisecond)
+	results, err = whole(t.Context(), file, time.Millisecond)
 	if err != nil || !results[0].Truncated {
 		t.Errorf("%v %v", results, err)
 	}
@@ -139,7 +138,7 @@ func TestTraceThatIsEmptyAtFirst(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := whole(t.Context(), file, trace.DefaultRules(), time.Millisecond); err == nil {
+	if _, err := whole(t.Context(), file, time.Millisecond); err == nil {
 		t.Error("an empty trace was read")
 	}
 	ctx := whenWaited{t.Context(), sync.OnceFunc(func() {
@@ -147,7 +146,7 @@ func TestTraceThatIsEmptyAtFirst(t *testing.T) {
 			t.Error(err)
 		}
 	})}
-	results, err := whole(ctx, file, trace.DefaultRules(), time.Minute)
+	results, err := whole(ctx, file, time.Minute)
 	if err != nil || len(results) == 0 || results[0].Truncated {
 		t.Errorf("%v %v", results, err)
 	}
