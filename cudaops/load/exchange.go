@@ -25,8 +25,7 @@ const maxAnswer = 64 << 20
 
 // A slot sends one request at a time and reuses its buffers.
 type slot struct {
-	r   *runner
-	ids *rand.ChaCha8
+	r *runner
 
 	events openai.EventReader
 	parser openai.Parser
@@ -53,11 +52,11 @@ type slot struct {
 	watched context.Context // the context that interrupts the requests
 }
 
-// id returns a random UUID (version 4).
-func (s *slot) id() string {
+// newID returns a random UUID (version 4).
+func newID() string {
 	var b [16]byte
-	binary.LittleEndian.PutUint64(b[:8], s.ids.Uint64())
-	binary.LittleEndian.PutUint64(b[8:], s.ids.Uint64())
+	binary.LittleEndian.PutUint64(b[:8], rand.Uint64())
+	binary.LittleEndian.PutUint64(b[8:], rand.Uint64())
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	var t [36]byte
 	hex.Encode(t[0:8], b[0:4])
@@ -80,9 +79,9 @@ const drainTime = time.Second
 // after it was sent.
 func (s *slot) send(ctx context.Context, rec *aiperf.Record, to *target, body []byte, cancelAfter time.Duration) {
 	r, l := s.r, &s.link
-	rec.ID = s.id()
+	rec.ID = newID()
 	if rec.Correlation == "" {
-		rec.Correlation = s.id()
+		rec.Correlation = newID()
 	}
 
 	rec.BytesOut = int64(len(body))

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	crand "crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -441,9 +440,7 @@ func (r *runner) width() int {
 
 // newSlot adds a slot.
 func (r *runner) newSlot() *slot {
-	var seed [32]byte
-	_, _ = crand.Read(seed[:]) // never fails
-	s := &slot{r: r, ids: rand.NewChaCha8(seed), link: link{now: r.now}}
+	s := &slot{r: r, link: link{now: r.now}}
 	s.link.in = bufio.NewReaderSize(&s.link, 8<<10)
 
 	r.mu.Lock()
