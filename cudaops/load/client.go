@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"aicplan/cudaops/load/arrival"
@@ -201,6 +202,8 @@ func (s *slot) read(head *responseHead) error {
 	if s.isSSE {
 		switch _, err := source.Next(); {
 		case err == nil:
+			s.parser = parsers.Get().(*openai.Parser)
+			defer parsers.Put(s.parser)
 			return s.events.Read(source, s.event)
 		case !errors.Is(err, io.EOF):
 			return err
@@ -217,3 +220,7 @@ func (s *slot) read(head *responseHead) error {
 
 	return err
 }
+
+// parsers are reused by all slots. What a parser remembers is in the processor's cache then, which the parsers of
+// thousands of slots would not be.
+var parsers = sync.Pool{New: func() any { return new(openai.Parser) }}

@@ -28,8 +28,8 @@ type slot struct {
 	r *runner
 
 	events openai.EventReader
-	parser openai.Parser
-	in     openai.Buffer // of responses that are not read from the link itself
+	parser *openai.Parser // while an event stream is read
+	in     openai.Buffer  // of responses that are not read from the link itself
 	link   link
 	body   []byte // of a response without streaming
 	text   bytes.Buffer
