@@ -32,8 +32,7 @@ type link struct {
 	tcp  arrival.Clock // nil if the arrival of data is unknown
 	in   *bufio.Reader // of the link itself, which stamps reads
 	now  func() int64
-	used int64  // end of the last response
-	head []byte // buffer of a request
+	used int64 // end of the last response
 
 	content io.ReadCloser // body of the current response
 	chunks  chunkedBody   // content, if it has chunks
@@ -180,17 +179,19 @@ func (l *link) open(ctx context.Context, r *runner, to *target, deadline time.Ti
 // roundTrip sends a request and reads the head of its response. If giveUp is set, it interrupts the request when it
 // was sent.
 func (l *link) roundTrip(body []byte, giveUp bool) (*responseHead, error) {
-	l.head = appendHead(l.head[:0], l.to, l.rec.ID, l.rec.Correlation, len(body))
+	out := heads.Get().(*[]byte)
+	*out = appendHead((*out)[:0], l.to, l.rec.ID, l.rec.Correlation, len(body))
 	var werr error
 	if len(body) <= maxCopied {
-		l.head = append(l.head, body...)
-		_, werr = l.conn.Write(l.head)
+		*out = append(*out, body...)
+		_, werr = l.conn.Write(*out)
 	} else {
-		buffers := net.Buffers{l.head, body}
+		buffers := net.Buffers{*out, body}
 		_, werr = buffers.WriteTo(l.conn)
 	}
 
 	l.rec.Sent = l.now()
+	heads.Put(out)
 	if giveUp {
 		l.interrupt(0, errGivenUp)
 	}
@@ -369,6 +370,9 @@ func noEOF(err error) error {
 
 // maxCopied is the size of bodies up to which one write of a copy is faster than two.
 const maxCopied = 16 << 10
+
+// heads are buffers of requests, which are needed only until a request is written. Few of them are in use at a time.
+var heads = sync.Pool{New: func() any { return new([]byte) }}
 
 // posted is the request whose responses are parsed.
 var posted = &http.Request{Method: http.MethodPost}
