@@ -162,7 +162,7 @@ func (r *runner) phase(ctx context.Context, warmup bool, client *Client) (*Phase
 	}
 
 	if p.slicer != nil {
-		out.Slices = p.slicer.Slices(out.To)
+		out.Slices = p.slicer.Slices(&p.collector)
 	}
 
 	if out.Summary.Requests == 0 && (warmup || out.Summary.Cut == 0) {

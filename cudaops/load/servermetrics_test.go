@@ -210,10 +210,37 @@ func TestSlices(t *testing.T) {
 		}
 		near(t, "rate", avg(t, list[1].Summary, "request_throughput"), 10)
 		near(t, "TTFT", avg(t, list[1].Summary, "time_to_first_token"), 30)
+
+		// The last request starts after 2.4 s and takes 37 ms.
+		near(t, "seconds of the last slice", float64(list[2].To-list[2].From)/1e9, 0.437)
+		near(t, "rate of the last slice", avg(t, list[2].Summary, "request_throughput"), 5/0.437)
 		files, err := aiperf.SliceFiles(list, nil)
 		if err != nil || !json.Valid(files[0].Data) ||
 			!strings.Contains(string(files[1].Data), ",Time to First Token,ms,avg,30.00\n") {
 			t.Errorf("%v\n%s", err, files[1].Data)
 		}
+	})
+}
+
+// TestSlicesCountAllOpenRequests checks that quantities over time of a slice are those of all requests that are open in
+// it, also of those that started earlier or end later.
+func TestSlicesCountAllOpenRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := quick()
+		set.Concurrency, set.RequestRate, set.Arrival, set.Requests, set.Slice = 0, 10, "constant", 45, 1
+		set.ISL, set.OSL = 10, 3
+		srv := server(t, loadtest.Options{TTFT: 500 * time.Millisecond, ITL: time.Second})
+		res, _ := start(t, srv, set, Options{})
+		list := res.Profiling.Slices
+		if len(list) != 5 {
+			t.Fatalf("%d slices", len(list))
+		}
+
+		// A request takes 2.5 s: 0.5 s for 10 tokens of the prompt, and a token in each of the two further seconds.
+		s := list[3].Summary
+		near(t, "concurrency", avg(t, s, "effective_concurrency"), 25)
+		near(t, "prefill concurrency", avg(t, s, "effective_prefill_concurrency"), 5)
+		near(t, "prefill rate", avg(t, s, "effective_prefill_throughput"), 100)
+		near(t, "decode rate", avg(t, s, "effective_decode_throughput"), 20)
 	})
 }

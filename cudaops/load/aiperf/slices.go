@@ -15,7 +15,7 @@ const (
 )
 
 // Slice is the summary of the requests that started in a part of a phase, in ns since the Unix epoch. Rates are
-// relative to the length of the slice.
+// relative to the length of the slice. Quantities over time are those of all requests that were open in it.
 type Slice struct {
 	From, To int64
 	Complete bool // false for the last slice if the phase ended in it
@@ -35,19 +35,19 @@ type Slicer struct {
 func (s *Slicer) Add(r *Record) {
 	i := int(max(0, r.Start-s.From) / s.Length)
 	for len(s.list) <= i {
-		s.list = append(s.list, &Collector{Streaming: s.Streaming, SLO: s.SLO})
+		s.list = append(s.list, &Collector{Streaming: s.Streaming, SLO: s.SLO, full: true})
 	}
 	s.list[i].Add(r)
 }
 
-// Slices returns the slices of a phase that ended at a time.
-func (s *Slicer) Slices(end int64) []Slice {
+// Slices returns the slices of a phase whose requests are in all. The last slice ends with the last request.
+func (s *Slicer) Slices(all *Collector) []Slice {
 	var out []Slice
 	for i, c := range s.list {
 		from := s.From + int64(i)*s.Length
-		to := from + s.Length
-		c.s.From, c.s.To = from, to
-		out = append(out, Slice{From: from, To: to, Complete: to <= end, Summary: c.Summary()})
+		to := min(from+s.Length, all.s.To)
+		c.s.From, c.s.To, c.w = from, to, all.w
+		out = append(out, Slice{From: from, To: to, Complete: to == from+s.Length, Summary: c.Summary()})
 	}
 	return out
 }

@@ -156,7 +156,7 @@ type Collector struct {
 	columns [nPerRequest]column
 	chunks  list[float64]
 	w       *sweeps
-	full    bool // quantities over time were dropped because of their size
+	full    bool // quantities over time are not kept: they are too many, or those of the phase
 	errors  map[Failure]int
 	s       Summary
 	v       Values
@@ -328,9 +328,8 @@ func (c *Collector) Summary() *Summary {
 		c.adjusted(&s)
 	}
 
-	if c.w != nil && s.Succeeded > 0 {
-		s.Metrics = append(s.Metrics, c.w.metrics(s.From, s.To, c.Streaming,
-			!math.IsNaN(tokens(InputLength)+tokens(OutputLength)))...)
+	if c.w != nil {
+		s.Metrics = append(s.Metrics, c.w.metrics(s.From, s.To, c.Streaming)...)
 	}
 
 	s.Errors = []ErrorCount{} // never null in files

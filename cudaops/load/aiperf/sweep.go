@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 )
 
 // A step is a change of a quantity at a time. n is the change of the number of contributions.
@@ -15,7 +16,10 @@ type step struct {
 
 // A sweep records a quantity over time. Sums of rates accumulate rounding errors, so it also counts the
 // contributions. Without any, the quantity is exactly 0.
-type sweep struct{ steps list[step] }
+type sweep struct {
+	steps list[step]
+	curve []span // over all time, built of the steps
+}
 
 // change adds a step.
 func (s *sweep) change(at int64, delta float64, n int32) {
@@ -38,18 +42,34 @@ type span struct {
 	n        int // contributions
 }
 
+// spans returns the quantity in a window. No step may be added afterwards.
 func (s *sweep) spans(from, to int64) []span {
+	if s.curve == nil {
+		s.build()
+	}
+
+	first := sort.Search(len(s.curve), func(i int) bool { return s.curve[i].to > from })
+	end := sort.Search(len(s.curve), func(i int) bool { return s.curve[i].from >= to })
+	if first >= end {
+		return nil
+	}
+
+	out := slices.Clone(s.curve[first:end])
+	out[0].from, out[len(out)-1].to = max(out[0].from, from), min(out[len(out)-1].to, to)
+	return out
+}
+
+// build sets the curve.
+func (s *sweep) build() {
 	steps := s.steps.all()
 	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
-	out := make([]span, 0, len(steps)+1)
-	at, value, n := from, 0.0, 0
+	s.curve = make([]span, 0, len(steps)+1)
+	at, value, n := int64(math.MinInt64), 0.0, 0
 
 	for i := 0; i < len(steps); {
 		t := steps[i].at
-		if t > at {
-			out = append(out, span{at, min(t, to), value, n})
-			at = t
-		}
+		s.curve = append(s.curve, span{at, t, value, n})
+		at = t
 		for ; i < len(steps) && steps[i].at == t; i++ {
 			value += steps[i].delta
 			n += int(steps[i].n)
@@ -59,11 +79,7 @@ func (s *sweep) spans(from, to int64) []span {
 		}
 	}
 
-	if at < to {
-		out = append(out, span{at, to, 0, 0})
-	}
-
-	return out
+	s.curve = append(s.curve, span{at, math.MaxInt64, 0, 0})
 }
 
 // weighted returns time-weighted statistics of spans. It returns false if their total length is 0.
@@ -149,6 +165,8 @@ func active(spans []span) []span {
 // sweeps are the quantities over time of successful requests in a window.
 type sweeps struct {
 	all, prefill, decode, prefillRate, decodeRate, tokens sweep
+
+	uncounted bool // the tokens of a request are unknown
 }
 
 // Memory limits for quantities over time. Above maxFineSteps, requests contribute their mean rate instead
@@ -170,6 +188,7 @@ func (w *sweeps) add(r *Record, streaming bool) bool {
 		return false
 	}
 
+	w.uncounted = w.uncounted || r.ISL() < 0 || r.OSL() < 0
 	isl, osl := float64(max(r.ISL(), 0)), max(r.OSL(), 0)
 	last := r.Times[len(r.Times)-1]
 	w.all.add(r.Start, last, 1)
@@ -239,9 +258,8 @@ func plus(a, b []span) []span {
 	return combine(a, b, func(x, y span) span { return span{value: x.value + y.value, n: x.n + y.n} })
 }
 
-// metrics returns the statistics of all quantities within a window. counted is true if the tokens of all requests are
-// known.
-func (w *sweeps) metrics(from, to int64, streaming, counted bool) []Metric {
+// metrics returns the statistics of all quantities within a window.
+func (w *sweeps) metrics(from, to int64, streaming bool) []Metric {
 	var out []Metric
 	put := func(tag string, spans []span) {
 		if s, ok := weighted(spans); ok {
@@ -257,7 +275,7 @@ func (w *sweeps) metrics(from, to int64, streaming, counted bool) []Metric {
 
 	prefill, decode := w.prefill.spans(from, to), w.decode.spans(from, to)
 	var prefillRate, decodeRate, tokens []span // without any, a quantity has no statistics
-	if counted {
+	if !w.uncounted {
 		prefillRate, decodeRate = w.prefillRate.spans(from, to), w.decodeRate.spans(from, to)
 		tokens = w.tokens.spans(from, to)
 	}
