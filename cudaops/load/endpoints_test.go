@@ -3,6 +3,7 @@ package load
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,6 +52,20 @@ func TestEndpoints(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestRerankOfSGLang checks a response that is a list of documents, as /v1/rerank of SGLang has it.
+func TestRerankOfSGLang(t *testing.T) {
+	url := raw(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `[{"score":0.9,"document":"a","index":1,"meta_info":{}},{"score":0.1,"document":"b","index":0}]`)
+	})
+	e := measure(t, map[string]any{"url": url, "model": "m"}, `{"load": {"requests": 4, "documents": 2}}`, "rerank", `{}`)
+	if e.failure != nil {
+		t.Fatalf("%+v", e.failure)
+	}
+	if r := e.rows[0]; r["succeeded"] != 4 || r["items"] != 8.0 {
+		t.Errorf("%v of 4 requests succeeded with %v documents, want 8", r["succeeded"], r["items"])
 	}
 }
 

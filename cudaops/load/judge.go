@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -122,7 +123,12 @@ func (s *slot) whole(res *http.Response) *aiperf.Failure {
 		return fail(0, aiperf.TypeEmpty, "the answer has no body")
 	}
 
-	c, err := openai.Parse(s.body)
+	body := s.body
+	if s.r.request.Endpoint == openai.Rerank && bytes.HasPrefix(body, []byte("[")) {
+		body = slices.Concat([]byte(`{"results":`), body, []byte("}")) // SGLang sends the list alone
+	}
+
+	c, err := openai.Parse(body)
 	if f := reported(err); f != nil {
 		return f
 	}
