@@ -84,6 +84,10 @@ func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (wor
 		}
 	}
 
+	if errors.Is(err, errUnreachable) {
+		err = failure(worker.ClassTransient, err)
+	}
+
 	if p != nil {
 		if kerr := h.keep(c, out, p); kerr != nil && err == nil {
 			err = failure(worker.ClassResourceIssue, kerr)
@@ -178,6 +182,10 @@ func (h *Host) once(ctx context.Context, s Settings, o Options) (*run, error) {
 
 	if _, wrong := errors.AsType[*SetupError](err); wrong {
 		return nil, failure(worker.ClassUnsupportedConfig, err)
+	}
+
+	if errors.Is(err, errUnreachable) {
+		return nil, err // of a search, it ends the search: the value was not judged
 	}
 
 	if err != nil {

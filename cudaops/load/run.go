@@ -483,7 +483,7 @@ func (r *runner) connect(ctx context.Context, n int) error {
 		}
 
 		if err := open(); err != nil {
-			return fmt.Errorf("cannot reach the server %s: %s; is it running, and is url right?", t.name, plainNet(err))
+			return fmt.Errorf("%w %s: %s; is it running, and is url right?", errUnreachable, t.name, plainNet(err))
 		}
 
 		for range (n+len(r.targets)-1)/len(r.targets) - 1 {
@@ -506,6 +506,9 @@ func (r *runner) close() {
 		}
 	}
 }
+
+// errUnreachable is returned if a server does not accept the first connection.
+var errUnreachable = errors.New("cannot reach the server")
 
 // errStopped is returned if a phase ends without any request.
 var errStopped = errors.New("the run ended")

@@ -77,7 +77,16 @@ func (s *Search) within(load *Settings) (*Search, error) {
 		waits = waits || strings.HasPrefix(name, "effective_latency")
 	}
 
+	_, good := s.SLO["good_fraction"]
+	_, goodput := s.SLO["goodput"]
 	switch {
+	case load.given[s.Over]:
+		return nil, fmt.Errorf("search varies %s, and it is set as well; leave it away in load and in the grid", s.Over)
+
+	case (good || goodput) && len(load.SLO) == 0:
+		return nil, errors.New("slo of search has good_fraction or goodput, and load has no limits of single requests; give " +
+			"load slo, such as { ttft = 200 }")
+
 	case s.Over == "concurrency" && open > 0:
 		if out.Max = min(s.Max, float64(open)); out.Max < s.Min {
 			return nil, fmt.Errorf("search starts at concurrency %v, and the load has %d requests; give it more", s.Min, open)

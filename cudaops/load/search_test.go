@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -91,6 +92,7 @@ func TestSearchesThatCannotMiss(t *testing.T) {
 		{"request_rate", `{}`, "the default of 10 requests"},
 		{"request_rate", `{"duration": 1, "concurrency": 8}`, "requests wait in the client"},
 		{"request_rate", `{"duration": 1, "users": 8}`, "leave users away"},
+		{"concurrency", `{"concurrency": 8}`, "search varies concurrency, and it is set as well"},
 	} {
 		e := measure(t, map[string]any{"url": "127.0.0.1:1", "model": "m"}, fmt.Sprintf(
 			`{"load": %s, "search": {"over": %q, "slo": {"ttft_p99": 200}}}`, c.load, c.over), "chat", `{}`)
@@ -129,6 +131,53 @@ func TestInterruptedSearchHasNoRow(t *testing.T) {
 	fe, ok := errors.AsType[*worker.Failure](err)
 	if !ok || fe.Class != worker.ClassTransient || !strings.Contains(err.Error(), "the search was interrupted") {
 		t.Errorf("%v, %v", row, err)
+	}
+}
+
+// TestSearchOverAColumn checks that a search over a column of the grid fails before anything is sent. The row of the
+// search has another value than the case.
+func TestSearchOverAColumn(t *testing.T) {
+	h := NewHost(worker.Init{Options: map[string]any{"url": "127.0.0.1:1", "model": "m"},
+		Blocks: json.RawMessage(`{"search": {"over": "concurrency", "slo": {"ttft": 1}}}`)})
+	err := h.Check(worker.Case{Op: "chat", Params: []byte(`{"concurrency": 2}`)})
+	if err == nil || !strings.Contains(err.Error(), "leave it away in load and in the grid") {
+		t.Error(err)
+	}
+}
+
+// TestSearchWithoutLimitsOfRequests checks a limit of the share of good requests, without what makes a request good.
+func TestSearchWithoutLimitsOfRequests(t *testing.T) {
+	h := NewHost(worker.Init{Options: map[string]any{"url": "127.0.0.1:1", "model": "m"},
+		Blocks: json.RawMessage(`{"search": {"over": "concurrency", "slo": {"good_fraction": 0.9}}}`)})
+	err := h.Check(worker.Case{Op: "chat", Params: []byte(`{}`)})
+	if err == nil || !strings.Contains(err.Error(), "give load slo, such as { ttft = 200 }") {
+		t.Error(err)
+	}
+}
+
+// TestSearchEndsIfTheServerDoes checks that a value is not judged if the server accepts no connection any more.
+func TestSearchEndsIfTheServerDoes(t *testing.T) {
+	srv := httptest.NewUnstartedServer(nil)
+	var n atomic.Int64
+	srv.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || r.ContentLength <= 0 {
+			http.NotFound(w, r)
+			return
+		}
+
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, chunk+"data: [DONE]\n\n")
+		if n.Add(1) == 8 {
+			_ = srv.Listener.Close()
+		}
+	})
+	srv.Start()
+	defer srv.Close()
+	e := measure(t, map[string]any{"url": srv.URL, "model": "m"},
+		`{"load": {"requests": 4}, "search": {"over": "concurrency", "slo": {"ttft_p99": 1e6}}}`, "chat", `{}`)
+	if e.failure == nil || e.failure.Class != worker.ClassTransient ||
+		!strings.Contains(e.failure.Message, "cannot reach the server") {
+		t.Errorf("%+v, %v", e.failure, e.rows)
 	}
 }
 
