@@ -48,7 +48,8 @@ type Host struct {
 	deaf bool
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	beside Options // Stop and Progress of the running case
+	beside Options  // Stop and Progress of the running case
+	logs   []string // request logs of the running case
 
 	// tokenizers are the loaded tokenizers by path.
 	tokenizers map[string]workload.Tokenizer

@@ -15,7 +15,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"syscall"
 	"time"
 
@@ -64,6 +63,7 @@ func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (wor
 		return nil, nil, failure(worker.ClassUnsupportedConfig, err)
 	}
 
+	defer h.removeLogs()
 	stop, ignore := h.interrupts()
 	defer ignore()
 	h.beside = Options{Stop: stop, Progress: func(p Progress) {
@@ -128,15 +128,6 @@ func (p *point) rows() []worker.Row {
 	return out
 }
 
-// discard removes the request logs of all repeats except those in keep.
-func (p *point) discard(keep ...*run) {
-	for _, r := range p.runs {
-		if r.rec.f != nil && !slices.Contains(keep, r) {
-			_ = os.Remove(r.rec.f.Name()) // the spool is removed after the run
-		}
-	}
-}
-
 // measured runs a load as often as repeats asks. If no request succeeds, it returns the point with its files, without a
 // row, and an error.
 func (h *Host) measured(ctx context.Context, s Settings, o Options) (*point, error) {
@@ -168,6 +159,10 @@ func (h *Host) once(ctx context.Context, s Settings, o Options) (*run, error) {
 	rec, err := newRecorder(h.init, &s, &o)
 	if err != nil {
 		return nil, failure(worker.ClassResourceIssue, err)
+	}
+
+	if rec.f != nil {
+		h.logs = append(h.logs, rec.f.Name())
 	}
 
 	// More frequent collections cost more than a tenth of the processor time, and save little memory.
@@ -203,6 +198,14 @@ func (h *Host) once(ctx context.Context, s Settings, o Options) (*run, error) {
 
 	r.row = row(res, o.Tokenizer != nil)
 	return r, nil
+}
+
+// removeLogs removes the request logs of all loads of the case. Those to keep are attached by then.
+func (h *Host) removeLogs() {
+	for _, path := range h.logs {
+		_ = os.Remove(path) // nothing reads it
+	}
+	h.logs = nil
 }
 
 // allFailed returns the failure of a load without a successful request.
@@ -409,7 +412,6 @@ func (r *recorder) writeLog(w io.Writer) error {
 // keep attaches AIPerf's files of the last repeat to the case, and the rows of all repeats.
 func (h *Host) keep(c worker.Case, out worker.Emitter, p *point) error {
 	res, rec := p.last().res, p.last().rec
-	p.discard(p.last())
 	s := &res.Settings
 	report := &aiperf.Report{
 		ID: c.ID[:min(12, len(c.ID))], Phase: res.Profiling.Phase, Seed: s.Seed, Input: inputConfig(res),
@@ -463,7 +465,6 @@ func (h *Host) keep(c worker.Case, out worker.Emitter, p *point) error {
 	})
 	if rec.f != nil {
 		attachFrom(aiperf.Records, "application/x-ndjson", rec.writeLog)
-		_ = os.Remove(rec.f.Name()) // the spool is removed after the run
 	}
 
 	return failed

@@ -269,11 +269,6 @@ func (h *Host) searched(ctx context.Context, c worker.Case, find *Search, out wo
 	}
 
 	probes, best, miss, err := find.run(measure)
-	for _, p := range probes {
-		if p != best && p.point != nil {
-			p.point.discard()
-		}
-	}
 	if err != nil {
 		return failed, err
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -113,7 +114,8 @@ func TestSearchesThatCannotMiss(t *testing.T) {
 	}
 }
 
-// TestInterruptedSearchHasNoRow interrupts the process in the second probe, before any of its requests ends.
+// TestInterruptedSearchHasNoRow interrupts the process in the second probe, before any of its requests ends. No request
+// log of a probe stays in the spool.
 func TestInterruptedSearchHasNoRow(t *testing.T) {
 	var n atomic.Int64
 	url := raw(t, func(w http.ResponseWriter, r *http.Request) {
@@ -124,13 +126,17 @@ func TestInterruptedSearchHasNoRow(t *testing.T) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, chunk+"data: [DONE]\n\n")
 	})
-	h := NewHost(worker.Init{Options: map[string]any{"url": url, "model": "m"}, Spool: t.TempDir(), Blocks: json.RawMessage(
+	spool := t.TempDir()
+	h := NewHost(worker.Init{Options: map[string]any{"url": url, "model": "m"}, Spool: spool, Blocks: json.RawMessage(
 		`{"load": {"requests": 4}, "search": {"over": "concurrency", "slo": {"ttft_p99": 1e6}}}`)})
 	h.patience = 0
 	row, _, err := h.Load(t.Context(), worker.Case{ID: "abcdef0123456789", Op: "chat", Params: []byte(`{}`)}, &emitter{})
 	fe, ok := errors.AsType[*worker.Failure](err)
 	if !ok || fe.Class != worker.ClassTransient || !strings.Contains(err.Error(), "the search was interrupted") {
 		t.Errorf("%v, %v", row, err)
+	}
+	if left, err := os.ReadDir(spool); err != nil || len(left) > 0 {
+		t.Errorf("the spool has %v, %v", left, err)
 	}
 }
 
