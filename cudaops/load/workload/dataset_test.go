@@ -18,6 +18,7 @@ func TestParquet(t *testing.T) {
 			`5 [{"content":"a","role":"user"} {"role":"user"} {"content":"ü","role":"user"}]`,
 		},
 		"sharegpt.parquet": {`0 a | 0 c`},
+		"missing.parquet":  {`3 x`, `0 y`}, // a column of doubles, because a length is missing
 	} {
 		f, err := os.Open("testdata/" + name)
 		if err != nil {
@@ -54,6 +55,19 @@ func TestParquet(t *testing.T) {
 	}
 }
 
+// TestParquetWithPartsOfContent checks that messages are not sent without their content.
+func TestParquetWithPartsOfContent(t *testing.T) {
+	f, err := os.Open("testdata/parts.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if list, err := Dataset(f, "parts.parquet", Config{}); err == nil ||
+		!strings.Contains(err.Error(), "column messages.list.element.content.list.element.text: lists and groups within") {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
 // TestShareGPTWithoutPrompts leaves out conversations and messages without a prompt, which the public file has.
 func TestShareGPTWithoutPrompts(t *testing.T) {
 	list, err := Dataset(strings.NewReader(`[{"id": "a", "conversations": []},
@@ -77,7 +91,7 @@ func TestOutputLengths(t *testing.T) {
 {"prompt": "a", "output_tokens": 7}
 {"messages": [{"role": "user", "content": "a"}], "max_tokens": 7}
 {"messages": [{"role": "user", "content": "a"}], "max_completion_tokens": 7, "max_tokens": null}`,
-		"a.csv": "prompt,output_tokens\na,7\n",
+		"a.csv": "prompt,output_tokens\na,7\na,7.0\n",
 	} {
 		list, err := Dataset(strings.NewReader(text), name, Config{})
 		if err != nil {
@@ -95,7 +109,11 @@ func TestOutputLengths(t *testing.T) {
 func TestUnknownFields(t *testing.T) {
 	_, traced := Trace(strings.NewReader("arrived,ContextTokens\n1,2\n"), "a.csv", Config{})
 	_, read := Dataset(strings.NewReader(`{"turns": [], "id": 1}`), "a.jsonl", Config{})
+	_, empty := Dataset(strings.NewReader("{}"), "a.jsonl", Config{})
+	_, none := Dataset(strings.NewReader(""), "a.csv", Config{})
 	for err, want := range map[error]string{
+		empty:  "a.jsonl:1: it has no messages, conversations, prompt or text, but no field at all",
+		none:   "a.csv: the dataset has no prompts",
 		traced: "a.csv:2: it has neither input_length nor text_input, but ContextTokens, arrived",
 		read:   "a.jsonl:1: it has no messages, conversations, prompt or text, but id, turns",
 	} {

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -60,7 +61,7 @@ func objects(r io.Reader, name string, each func(raw []byte, place int) error) e
 		})
 
 	case ".parquet":
-		list, err := parquetrows.Objects(bytes.NewReader(data))
+		list, err := parquetrows.Objects(bytes.NewReader(data), "messages", "tools")
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -120,7 +121,8 @@ func named(err error, raw []byte) error {
 	if _, ok := errors.AsType[missing](err); !ok || json.Unmarshal(raw, &fields) != nil {
 		return err
 	}
-	return fmt.Errorf("%w, but %s", err, textutil.Clip(strings.Join(slices.Sorted(maps.Keys(fields)), ", "), 120))
+	has := textutil.Clip(strings.Join(slices.Sorted(maps.Keys(fields)), ", "), 120)
+	return fmt.Errorf("%w, but %s", err, cmp.Or(has, "no field at all"))
 }
 
 // jsonObjects calls each with the objects of a JSON file. Lists are flattened.
@@ -156,7 +158,9 @@ var numbers = []string{"timestamp", "delay", "input_length", "output_length", "o
 func csvObjects(r io.Reader, name string, each func(raw []byte, place int) error) error {
 	in := csv.NewReader(r)
 	head, err := in.Read()
-	if err != nil {
+	if err == io.EOF {
+		return nil
+	} else if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 
@@ -173,9 +177,11 @@ func csvObjects(r io.Reader, name string, each func(raw []byte, place int) error
 		for i, column := range head {
 			column, value := strings.TrimSpace(column), any(row[i])
 			if slices.Contains(numbers, column) {
-				if value = json.RawMessage(row[i]); !json.Valid([]byte(row[i])) && row[i] != "" {
+				var number float64 // pandas writes whole numbers as 3.0 if some are missing
+				if row[i] != "" && json.Unmarshal([]byte(row[i]), &number) != nil {
 					return fmt.Errorf("%s:%d: %s is %q", name, line, column, row[i])
 				}
+				value = number
 			}
 			if row[i] != "" {
 				fields[column] = value

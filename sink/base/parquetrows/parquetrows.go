@@ -4,6 +4,7 @@ package parquetrows
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -15,9 +16,10 @@ import (
 // listLevels are the names of the inner groups of lists, by writer.
 var listLevels = []string{"list", "element", "item", "array", "bag", "array_element"}
 
-// Objects returns the rows of a Parquet file as JSON objects: columns of texts and whole numbers, and lists of
-// groups of them such as messages. Other columns are left out.
-func Objects(in parquet.ReaderAtSeeker) ([][]byte, error) {
+// Objects returns the rows of a Parquet file as JSON objects: columns of texts and numbers, and lists of groups of them
+// such as messages. Other columns are left out. If they belong to one of the columns in needed and have values, it
+// returns an error.
+func Objects(in parquet.ReaderAtSeeker, needed ...string) ([][]byte, error) {
 	f, err := file.NewParquetReader(in)
 	if err != nil {
 		return nil, err
@@ -35,7 +37,7 @@ func Objects(in parquet.ReaderAtSeeker) ([][]byte, error) {
 			group := f.RowGroup(g)
 			in, err := group.Column(c)
 			if err == nil && at+int(group.NumRows()) <= len(rows) {
-				err = fillRows(rows[at:at+int(group.NumRows())], in)
+				err = fillRows(rows[at:at+int(group.NumRows())], in, needed)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("column %s: %w", f.MetaData().Schema.Column(c).Path(), err)
@@ -56,11 +58,20 @@ func Objects(in parquet.ReaderAtSeeker) ([][]byte, error) {
 }
 
 // fillRows sets the values of a column of a row group.
-func fillRows(rows []map[string]any, in file.ColumnChunkReader) error {
+func fillRows(rows []map[string]any, in file.ColumnChunkReader, needed []string) error {
 	c := in.Descriptor()
 	path := slices.DeleteFunc(slices.Clone(c.ColumnPath()), func(n string) bool { return slices.Contains(listLevels, n) })
 	if c.MaxRepetitionLevel() > 1 || len(path) > 2 || len(path) == 0 || (len(path) == 2) != (c.MaxRepetitionLevel() == 1) {
-		return nil
+		lost := false
+		if len(path) == 0 || !slices.Contains(needed, path[0]) {
+			return nil
+		}
+
+		err := eachValue(in, func(v any, _, _ int16) { lost = lost || v != nil })
+		if err == nil && lost {
+			err = errors.New("lists and groups within a list of groups are not read; write the rows as JSON lines (.jsonl)")
+		}
+		return err
 	}
 
 	repeated := repeatedLevel(c.SchemaNode())
@@ -104,7 +115,8 @@ func repeatedLevel(n schema.Node) int16 {
 	return level
 }
 
-// eachValue calls f for each value of a column of texts or whole numbers with its levels. A missing value is nil.
+// eachValue calls f for each value of a column of texts or numbers with its levels. A missing value is nil, and so is NaN,
+// which pandas writes for one.
 func eachValue(in file.ColumnChunkReader, f func(v any, def, rep int16)) error {
 	switch in.Type() {
 	case parquet.Types.ByteArray:
@@ -119,12 +131,16 @@ func eachValue(in file.ColumnChunkReader, f func(v any, def, rep int16)) error {
 		return Each(in, func(v *int64, def, rep int16) { f(value(v), def, rep) })
 	case parquet.Types.Int32:
 		return Each(in, func(v *int32, def, rep int16) { f(value(v), def, rep) })
+	case parquet.Types.Double:
+		return Each(in, func(v *float64, def, rep int16) { f(value(v), def, rep) })
+	case parquet.Types.Float:
+		return Each(in, func(v *float32, def, rep int16) { f(value(v), def, rep) })
 	}
 	return nil
 }
 
-func value[T any](v *T) any {
-	if v == nil {
+func value[T comparable](v *T) any {
+	if v == nil || *v != *v {
 		return nil
 	}
 	return *v
