@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"aicplan/cudaops/worker"
 )
 
 // TestTarget checks where requests of an endpoint go, and where other pages of the server may be.
@@ -96,5 +98,15 @@ func TestCommandOfWholeURLs(t *testing.T) {
 		if s.URL != url || s.Path != "" {
 			t.Errorf("%s: the settings have changed: %s %s", url, s.URL, s.Path)
 		}
+	}
+}
+
+// TestEmptyURLs checks that an empty list of servers is an error. The load would go to the default of url.
+func TestEmptyURLs(t *testing.T) {
+	t.Parallel()
+	h := NewHost(worker.Init{Options: map[string]any{"urls": []any{}, "model": "m"}})
+	err := h.Check(worker.Case{Op: "chat", Params: []byte(`{}`)})
+	if err == nil || !strings.Contains(err.Error(), "urls is empty") {
+		t.Error(err)
 	}
 }
