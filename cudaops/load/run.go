@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -312,6 +313,11 @@ func (r *runner) makePrompts() error {
 		if s.Requests == 0 {
 			s.Requests = turns
 			r.once = s.Sessions == 0 && s.Users == 0
+		}
+
+		if r.once && s.Dataset != "" && s.RequestRate == 0 && s.Concurrency > len(list) {
+			return fmt.Errorf("concurrency is %d, and only the %d conversations of %s can be open; give the load requests, so that "+
+				"they are sent again, or lower concurrency", s.Concurrency, len(list), filepath.Base(s.Dataset))
 		}
 
 		r.keepText = r.keepText || turns > len(list)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"aicplan/cudaops/load/aiperf"
+	"aicplan/cudaops/load/workload"
 	"aicplan/cudaops/worker"
 	"aicplan/sink/base/textutil"
 )
@@ -36,7 +37,7 @@ func (s *Search) Options() []worker.Option {
 			Doc: "the setting whose highest value is searched"},
 		{Name: "min", Into: &s.Min, Default: 1.0, Doc: "the lowest value, which is tried first"},
 		{Name: "max", Into: &s.Max, Default: 1024.0,
-			Doc: "the highest value; of concurrency, at most the number of requests"},
+			Doc: "the highest value; of concurrency, at most the number of requests or conversations"},
 		{Name: "tolerance", Into: &s.Tolerance, Default: 0.05,
 			Doc: "the relative distance to a value that misses a limit at which the search ends"},
 		{Name: "slo", Into: &s.SLO, Required: true,
@@ -225,6 +226,14 @@ func (h *Host) searched(ctx context.Context, c worker.Case, find *Search, out wo
 	base, o, err := h.prepared(c)
 	if err != nil {
 		return nil, err
+	}
+
+	if base.Trace+base.Dataset != "" && base.open() == 0 {
+		list, err := base.readInput(workload.Config{})
+		if err != nil {
+			return nil, failure(worker.ClassUnsupportedConfig, err)
+		}
+		base.Sessions = len(list) // limits the concurrency
 	}
 
 	if find, err = find.within(&base); err != nil {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -158,6 +159,27 @@ func TestSearchWithoutLimitsOfRequests(t *testing.T) {
 	err := h.Check(worker.Case{Op: "chat", Params: []byte(`{}`)})
 	if err == nil || !strings.Contains(err.Error(), "give load slo, such as { ttft = 200 }") {
 		t.Error(err)
+	}
+}
+
+// TestConcurrencyAboveTheDataset checks that no result has a concurrency that the prompts of a file cannot reach.
+func TestConcurrencyAboveTheDataset(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.txt")
+	if err := os.WriteFile(path, []byte("one\ntwo\nthree\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+
+	_, addr := listen(t, loadtest.Options{})
+	server := map[string]any{"url": addr, "model": "m"}
+	e := measure(t, server, fmt.Sprintf(`{"load": {"dataset": %q}, "search": {"over": "concurrency", "slo": {"error_rate": 0}}}`,
+		path), "chat", `{}`)
+	if e.failure != nil || e.rows[0]["search_value"] != 3.0 || e.rows[0]["requests"] != 3 {
+		t.Errorf("%+v, %v", e.failure, e.rows)
+	}
+
+	e = measure(t, server, fmt.Sprintf(`{"load": {"dataset": %q}}`, path), "chat", `{"concurrency": 4}`)
+	if e.failure == nil || !strings.Contains(e.failure.Message, "only the 3 conversations of a.txt can be open") {
+		t.Errorf("%+v, %v", e.failure, e.rows)
 	}
 }
 
