@@ -88,6 +88,10 @@ func (s *Search) within(load *Settings) (*Search, error) {
 		return nil, errors.New("slo of search has good_fraction or goodput, and load has no limits of single requests; give " +
 			"load slo, such as { ttft = 200 }")
 
+	case s.Over == "concurrency" && load.RequestRate > 0:
+		return nil, errors.New("search over concurrency has request_rate, which decides how many requests are open; leave " +
+			"request_rate away, or search over it")
+
 	case s.Over == "concurrency" && open > 0:
 		if out.Max = min(s.Max, float64(open)); out.Max < s.Min {
 			return nil, fmt.Errorf("search starts at concurrency %v, and the load has %d requests; give it more", s.Min, open)

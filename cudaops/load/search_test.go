@@ -94,6 +94,7 @@ func TestSearchesThatCannotMiss(t *testing.T) {
 		{"request_rate", `{}`, "the default of 10 requests"},
 		{"request_rate", `{"duration": 1, "concurrency": 8}`, "requests wait in the client"},
 		{"request_rate", `{"duration": 1, "users": 8}`, "leave users away"},
+		{"concurrency", `{"duration": 1, "request_rate": 5}`, "leave request_rate away, or search over it"},
 		{"concurrency", `{"concurrency": 8}`, "search varies concurrency, and it is set as well"},
 	} {
 		e := measure(t, map[string]any{"url": "127.0.0.1:1", "model": "m"}, fmt.Sprintf(
