@@ -162,7 +162,7 @@ func TestBurstTrace(t *testing.T) {
 }
 
 // TestAgenticTrace checks that requests with whole prompts are sent once, without the responses before them, even if
-// there are more places than conversations.
+// there are more places than conversations. The pause of 2 s between them is divided by the trace speed.
 func TestAgenticTrace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.jsonl")
 	text := `{"id": "x", "block_size": 64, "requests": [{"t": 0, "in": 64, "out": 2, "hash_ids": [1], "api_time": 1}, ` +
@@ -173,12 +173,12 @@ func TestAgenticTrace(t *testing.T) {
 	for _, concurrency := range []int{0, 4} {
 		synctest.Test(t, func(t *testing.T) {
 			set := quick()
-			set.Trace, set.Requests, set.Concurrency = path, 0, concurrency
+			set.Trace, set.Requests, set.Concurrency, set.TraceSpeed = path, 0, concurrency, 4
 			srv := server(t, loadtest.Options{})
 			res, _ := start(t, srv, set, Options{})
 			truth := srv.Truths()
 			if len(truth) != 2 || truth[0].Prompt != 64 || truth[1].Prompt != 70 || res.EndedBy != "requests" ||
-				time.Duration(truth[1].Received-truth[0].Received) != 2*time.Second {
+				time.Duration(truth[1].Received-truth[0].Received) != 500*time.Millisecond {
 				t.Errorf("%s: %+v", res.EndedBy, truth)
 			}
 		})

@@ -87,14 +87,14 @@ func (q *readyTurns) pop() *session {
 	return s
 }
 
-// replay sends the conversations of a trace at their recorded times, divided by the trace speed.
+// replay sends the conversations of a trace at their times.
 func (p *phase) replay(ctx context.Context) {
 	l := newPool(p.r)
 	start := p.r.now()
 	var wg sync.WaitGroup
 
 	for ses := p.begin(); ses != nil; ses = p.begin() {
-		due := start + int64(float64(ses.conv.At)/p.r.settings.TraceSpeed)
+		due := start + int64(ses.conv.At)
 		if !p.sleep(time.Duration(due-p.r.now())) || !p.take() {
 			break
 		}

@@ -306,8 +306,13 @@ func (r *runner) makePrompts() error {
 		}
 
 		turns := 0
-		for _, c := range list {
+		for i := range list {
+			c := &list[i]
+			c.At = s.hastened(c.At)
 			turns += len(c.Turns)
+			for j := range c.Turns {
+				c.Turns[j].Delay = s.hastened(c.Turns[j].Delay)
+			}
 		}
 
 		if s.Requests == 0 {
@@ -339,6 +344,14 @@ func (r *runner) makePrompts() error {
 
 	r.kept = make([]atomic.Pointer[prepared], len(r.order))
 	return nil
+}
+
+// hastened divides a time of a trace by the trace speed. It returns a negative time, which is unknown, as it is.
+func (s *Settings) hastened(d time.Duration) time.Duration {
+	if d < 0 {
+		return d
+	}
+	return time.Duration(float64(d) / s.TraceSpeed)
 }
 
 // promptSource returns the source of the prompt lengths for Traffic.Prompts.
