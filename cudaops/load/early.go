@@ -86,6 +86,10 @@ func (p *phase) watchQueue(ctx context.Context, from int64) (stop func()) {
 		}
 
 		due := s.RequestRate * (elapsed - s.RateRamp/2)
+		if p.requests > 0 {
+			due = min(due, float64(p.requests))
+		}
+
 		p.r.mu.Lock()
 		waiting = append(waiting, due-float64(p.r.ended.succeeded+p.r.ended.failed))
 		p.r.mu.Unlock()

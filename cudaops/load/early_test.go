@@ -74,6 +74,20 @@ func TestOverSaturation(t *testing.T) {
 	}
 }
 
+// TestQueueDoesNotGrowAfterTheLastRequest checks a load whose requests are all sent long before the first response.
+func TestQueueDoesNotGrowAfterTheLastRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := quick()
+		set.Concurrency, set.RequestRate, set.OSL = 0, 20, 1
+		set.Requests, set.OverSaturation = 100, 15
+		srv := server(t, loadtest.Options{TTFT: 30 * time.Second})
+		res, _ := start(t, srv, set, Options{})
+		if s := res.Profiling.Summary; res.EndedBy != "requests" || s.Succeeded != 100 {
+			t.Errorf("%d requests succeeded, %d were cut; the load ended by %s", s.Succeeded, s.Cut, res.EndedBy)
+		}
+	})
+}
+
 // TestStopKeepsFinishedRequests checks that a load which the user ends has the requests that ended before.
 func TestStopKeepsFinishedRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
