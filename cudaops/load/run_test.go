@@ -431,3 +431,20 @@ func TestTokenIDs(t *testing.T) {
 		})
 	}
 }
+
+// TestFailedRequestsAreOpen checks that failed requests are part of the mean number of open requests.
+func TestFailedRequestsAreOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := quick()
+		set.OSL, set.Requests, set.CancelShare, set.CancelDelay = 1, 400, 0.5, 0.2
+		srv := server(t, loadtest.Options{TTFT: 201 * time.Millisecond})
+		res, _ := start(t, srv, set, Options{})
+		s := res.Profiling.Summary
+		if s.Succeeded < 150 || s.Failed < 150 {
+			t.Fatalf("%d succeeded, %d failed", s.Succeeded, s.Failed)
+		}
+		if got := avg(t, s, "effective_concurrency"); !(got > 3.95 && got <= 4) { // the last requests end one by one
+			t.Errorf("%v requests were open, want 4", got)
+		}
+	})
+}

@@ -193,6 +193,14 @@ func (c *Collector) Add(r *Record) *Values {
 		}
 	}
 
+	if c.w == nil && !c.full {
+		c.w = &sweeps{}
+	}
+
+	if c.w != nil && !c.w.add(r, c.Streaming) {
+		c.w, c.full = nil, true
+	}
+
 	if r.Err != nil {
 		s.Failed++
 		if r.Cancelled {
@@ -233,14 +241,6 @@ func (c *Collector) Add(r *Record) *Values {
 		for i := 1; i < len(r.Times); i++ {
 			c.chunks.add(float64(r.Times[i]-r.Times[i-1]) / 1e6)
 		}
-	}
-
-	if c.w == nil && !c.full {
-		c.w = &sweeps{}
-	}
-
-	if c.w != nil && !c.w.add(r, c.Streaming) {
-		c.w, c.full = nil, true
 	}
 
 	return &c.v

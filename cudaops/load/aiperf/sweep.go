@@ -162,7 +162,7 @@ func active(spans []span) []span {
 	return slices.DeleteFunc(slices.Clone(spans), func(p span) bool { return p.n == 0 })
 }
 
-// sweeps are the quantities over time of successful requests in a window.
+// sweeps are the quantities over time of the requests in a window. Failed requests are part of all only.
 type sweeps struct {
 	all, prefill, decode, prefillRate, decodeRate, tokens sweep
 
@@ -180,12 +180,17 @@ const (
 // evenly from the start to the first token. The remaining output tokens are divided equally among the gaps
 // between messages.
 func (w *sweeps) add(r *Record, streaming bool) bool {
-	if len(r.Times) == 0 {
+	if w.decodeRate.steps.n > maxSteps || w.all.steps.n > maxSteps {
+		return false
+	}
+
+	if r.Err != nil {
+		w.all.add(r.Start, r.Finish, 1)
 		return true
 	}
 
-	if w.decodeRate.steps.n > maxSteps || w.all.steps.n > maxSteps {
-		return false
+	if len(r.Times) == 0 {
+		return true
 	}
 
 	w.uncounted = w.uncounted || r.ISL() < 0 || r.OSL() < 0
@@ -269,8 +274,8 @@ func (w *sweeps) metrics(from, to int64, streaming bool) []Metric {
 
 	all := w.all.spans(from, to)
 	put("effective_concurrency", all)
-	if !streaming {
-		return out
+	if !streaming || w.prefill.steps.n == 0 {
+		return out // no request has times of messages
 	}
 
 	prefill, decode := w.prefill.spans(from, to), w.decode.spans(from, to)
