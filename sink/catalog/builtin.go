@@ -72,7 +72,7 @@ var builtIn = sync.OnceValue(func() *description {
 	}
 
 	d.power = d.role(Metric, "power", "power_limit")
-	d.extra = d.role(Info, "sample_count", "wire_dtype", "default_eligible")
+	d.extra = append(d.role(Info, "sample_count", "wire_dtype"), d.role(Optional, "default_eligible")...)
 	d.own.Metrics = d.role(Metric, "latency")
 	return d
 })

@@ -8,10 +8,18 @@ import (
 	"aicplan/sink/table"
 )
 
-// KeyOf returns the columns that name a row of recs for the readers of the table: its key
-// and, if one of recs has rows of one key in several lanes, kernel_source.
+// KeyOf returns the columns that name a row of recs for the readers of the table: its key,
+// optional extra columns that one of recs has and, if one of recs has rows of one key in
+// several lanes, kernel_source.
 func (t *Table) KeyOf(recs ...arrow.Record) []string {
 	key := t.Key()
+	for _, c := range t.Extra() {
+		has := func(rec arrow.Record) bool { return table.Has(rec, c.Name) }
+		if c.Role == Optional && slices.ContainsFunc(recs, has) {
+			key = append(key, c.Name)
+		}
+	}
+
 	for _, rec := range recs {
 		if t.severalLanes(rec, key) {
 			return append(key, "kernel_source")
