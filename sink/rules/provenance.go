@@ -34,7 +34,9 @@ func (t *Table) Provenance(want Origin) []Mismatch {
 	} {
 		at := table.Index(t.Rec, c.name)
 		if at < 0 {
-			out = append(out, Mismatch{len(t.Values), "the data has no column " + c.name})
+			if t.Perf == nil || t.Perf.Identified() { // the folder states the origin of other tables
+				out = append(out, Mismatch{len(t.Values), "the data has no column " + c.name})
+			}
 			continue
 		}
 

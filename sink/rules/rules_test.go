@@ -446,6 +446,29 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
+// TestTablesThatNameDigests checks that rows need the digests that readers of their table need, and no columns that the
+// table does not have.
+func TestTablesThatNameDigests(t *testing.T) {
+	for _, name := range []string{"glm53_attention_module_perf", "dsv41_module_perf"} {
+		perf, _ := catalog.Lookup(name)
+		rec := table.NewRecord([]string{"component", "geometry", "batch_size", "prefix", "x", "latency", "kernel_source",
+			"used_cuda_graph", "sample_count", "kv_seed_regime", "source_sha256", "config_sha256", "runtime_digest",
+			"execution_profile"}, []arrow.Array{
+			table.Constant("attention", 1), table.Constant("{}", 1), table.Constant(int64(1), 1), table.Constant(int64(0), 1),
+			table.Constant(int64(64), 1), table.Constant(0.1, 1), table.Constant("k", 1), table.Flags([]bool{true}, nil),
+			table.Constant(int64(10), 1), table.Constant("real_kv", 1), table.Constant("8c", 1), table.Constant("97", 1),
+			table.Constant("sha256:b2", 1), table.Constant("full", 1)})
+
+		if got := prepare(t, rec, perf).Provenance(rules.Origin{Version: "0.5.20", Backend: "sglang"}); len(got) != 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+		got := strings.Join(rules.Schema(rec, perf, rules.SchemaOptions{Words: true, Kernel: true}), "; ")
+		if got != "the column measurement_scope is missing" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 func TestUnusable(t *testing.T) {
 	for v, want := range map[float64]string{1: "", 0: "x is zero", -1: "x is negative", math.Inf(1): "x is infinite"} {
 		if got := rules.Unusable("x", v, false); got != want {

@@ -91,8 +91,8 @@ func (c *schema) run(s *subject) finding {
 	return out
 }
 
-// provenance checks that every row names the framework, version and device of its dataset, and a kernel
-// of its framework.
+// provenance checks that every row names the framework, version and device of its dataset, if the table has these
+// columns, and a kernel of its framework.
 type provenance struct {
 	// System is the system to which the device must belong. If it is not set, any device passes.
 	System cty.Value `hcl:"system,optional" json:"-"`
