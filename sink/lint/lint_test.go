@@ -233,6 +233,8 @@ func TestRowRules(t *testing.T) {
 		{"schema", `"float16" is called "bfloat16" now`, 1,
 			func(c map[string]arrow.Array) { c["gemm_dtype"] = table.Constant("float16", n) }},
 		{"schema", "k is missing", 1, func(c map[string]arrow.Array) { delete(c, "k") }},
+		{"schema", `the column kernel_source has spaces around "nvjet "`, 1,
+			func(c map[string]arrow.Array) { c["kernel_source"] = firstOther("nvjet ", "nvjet", n, true) }},
 		{"duplicates", "59 of 60 rows", 59, func(c map[string]arrow.Array) { c["m"] = table.Constant(int64(1), n) }},
 		{"provenance", `60 rows have the framework "VLLM", and the folder is of trtllm`, n,
 			func(c map[string]arrow.Array) { c["framework"] = table.Constant("VLLM", n) }},

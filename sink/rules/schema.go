@@ -119,6 +119,9 @@ func notTaken(rec arrow.Record, name string, t *catalog.Table) []string {
 
 func unknownWords(rec arrow.Record, name string, old bool) []string {
 	if catalog.Words(name) == nil && name != "distribution" {
+		if text := Spaced(rec, name); text != "" {
+			return []string{text}
+		}
 		return nil
 	}
 	col, err := table.Strings(rec, name)
@@ -140,4 +143,14 @@ func unknownWords(rec arrow.Record, name string, old bool) []string {
 		}
 	}
 	return out
+}
+
+// Spaced describes the first word of a column that has spaces around it. It returns "" if there is none.
+func Spaced(rec arrow.Record, name string) string {
+	for _, v := range table.Distinct(rec, name) {
+		if word := strings.TrimSpace(v); word != v {
+			return fmt.Sprintf("the column %s has spaces around %q: readers take that for another word than %q", name, v, word)
+		}
+	}
+	return ""
 }

@@ -142,11 +142,10 @@ func doubts(rec arrow.Record, key []string, t target, merged bool) ([]stage.Chec
 	}
 
 	for _, name := range table.Names(rec) {
-		seen := table.Distinct(rec, name)
-		if at := slices.IndexFunc(seen, func(v string) bool { return strings.TrimSpace(v) != v }); at >= 0 {
-			warn("spaces", "the column %s has spaces around %q: readers take that for another word than %q", name,
-				seen[at], strings.TrimSpace(seen[at]))
+		if text := rules.Spaced(rec, name); text != "" {
+			warn("spaces", "%s", text)
 		}
+		seen := table.Distinct(rec, name)
 		if at := slices.IndexFunc(seen, readsAsNumber); at >= 0 && t.format == CSV && !slices.Contains(identity, name) {
 			warn(
 				"numbers",

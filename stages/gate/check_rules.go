@@ -61,8 +61,9 @@ func (f *finding) add(format string, args ...any) {
 	f.message += fmt.Sprintf(format, args...)
 }
 
-// schema checks the columns, types and dtype words that readers of the perf table need, that every row names
-// its kernel, and that sizes in the key are at least 1 (0 for sizes such as step).
+// schema checks the columns, types and dtype words that readers of the perf table need, that no word of a key has
+// spaces around it, that every row names its kernel, and that sizes in the key are at least 1 (0 for sizes such as
+// step).
 type schema struct{}
 
 func (c *schema) run(s *subject) finding {
