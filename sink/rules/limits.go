@@ -32,9 +32,9 @@ const (
 	bestTimes, roughTimes, linkTimes = 2.4, 4.0, 1.5
 	// groupTimes is roughTimes for the rows that share one word.
 	groupTimes = 20.0
-	// smallest bounds the shortest row of a table without estimates, in milliseconds: every grid has
-	// small cases.
-	smallest = 5.0
+	// smallest bounds the shortest row of a table without estimates, in milliseconds, and groupSmallest that of
+	// rows that share one word: every grid has small cases.
+	smallest, groupSmallest = 5.0, 10.0
 	// coarse bounds the resolution of the values as a share of the 5th percentile.
 	coarse = 0.05
 	// slowMemory bounds the fifth percentile of the time of rows that move much memory, as a multiple of
@@ -222,8 +222,18 @@ func (t *Table) magnitude(ratios []float64, scale float64) []string {
 		}
 	}
 
-	if len(out) > 0 || len(near) == 0 {
+	if len(out) > 0 || len(near) == 0 && t.zeroOK() {
 		return out
+	}
+
+	judged, share, limit := ratios, 0.05, groupTimes
+	problem := "the %d rows of %s take more than %s times what kernels usually take"
+	if len(near) == 0 {
+		judged, share, limit = make([]float64, len(t.Values)), 0, groupSmallest
+		for i, v := range t.Values {
+			judged[i] = v * scale
+		}
+		problem = "the shortest of the %d rows of %s takes %s ms: are they in another unit?"
 	}
 
 	words := slices.DeleteFunc(t.identity(), func(name string) bool {
@@ -238,16 +248,16 @@ func (t *Table) magnitude(ratios []float64, scale float64) []string {
 
 		groups, first := make([][]float64, c.n), make([]int, c.n)
 		for i, id := range c.ids {
-			if !math.IsNaN(ratios[i]) {
-				groups[id], first[id] = append(groups[id], ratios[i]), i
+			if !math.IsNaN(judged[i]) {
+				groups[id], first[id] = append(groups[id], judged[i]), i
 			}
 		}
 
 		for id, g := range groups {
 			slices.Sort(g)
-			if len(g) >= enoughGroup && rank(g, 0.05) > groupTimes {
-				out = append(out, fmt.Sprintf("the %d rows of %s take more than %s times what kernels usually take",
-					len(g), table.Describe(t.Rec, first[id], []string{name}), number(rank(g, 0.05))))
+			if len(g) >= enoughGroup && rank(g, share) > limit {
+				out = append(out, fmt.Sprintf(problem, len(g), table.Describe(t.Rec, first[id], []string{name}),
+					number(rank(g, share))))
 			}
 		}
 	}

@@ -137,6 +137,30 @@ func TestLimitsSkipMissingValues(t *testing.T) {
 	}
 }
 
+// TestLimitsFindUnitOfGroup checks that the rows of one word may not all be in another unit, although nothing is known
+// of the kernels.
+func TestLimitsFindUnitOfGroup(t *testing.T) {
+	perf, _ := catalog.Lookup("moe_a2a_perf")
+	for scale, want := range map[float64]string{
+		1: "", 1000: "the shortest of the 40 rows of phase=combine takes 20 ms: are they in another unit?",
+	} {
+		tokens, latency := make([]int64, 80), make([]float64, 80) // in us
+		for i := range tokens {
+			tokens[i] = int64(i%40 + 1)
+			if latency[i] = 20 + 1.234567*float64(i); i >= 40 {
+				latency[i] = scale * (20 + 1.345678*float64(i-40))
+			}
+		}
+		phases := slices.Concat(slices.Repeat([]string{"dispatch"}, 40), slices.Repeat([]string{"combine"}, 40))
+		rec := table.NewRecord([]string{"phase", "num_tokens", "latency"},
+			[]arrow.Array{table.Texts(phases, nil), table.Ints(tokens, nil), table.Floats(latency, nil)})
+
+		if got := strings.Join(prepare(t, rec, perf).Limits(0.05).Problems, "; "); got != want {
+			t.Errorf("times %g: %q, want %q", scale, got, want)
+		}
+	}
+}
+
 // TestLimitsFindShiftedSizes checks that a constant added to a column of sizes is found.
 func TestLimitsFindShiftedSizes(t *testing.T) {
 	for shift, want := range map[int64]int{-1: 1, 0: 0, 1: 1, 100: 0} {
