@@ -7,8 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"aicplan/sink/base/testutil"
 	"aicplan/sink/catalog"
+	"aicplan/sink/table"
 )
 
 // TestRowsHaveTheArgumentsOfTheirQuery checks that a row with the catalog's columns has all arguments that the query
@@ -70,5 +73,33 @@ for q in json.load(sys.stdin):
 	out, err := cmd.Output()
 	if err != nil || len(out) > 0 {
 		t.Errorf("%v\n%s%s", err, out, &said)
+	}
+}
+
+// TestRowsOfKernelsAreAskedInTheirFormat checks that rows of a kernel that the package reads as a format of its own are
+// asked about in that format, and that rows which no query reads are not asked about.
+func TestRowsOfKernelsAreAskedInTheirFormat(t *testing.T) {
+	t.Parallel()
+	program := testutil.Python(t, t.TempDir())
+	const check = `
+class Words:
+    def __getattr__(self, name): return Words()
+    def __getitem__(self, word): return word
+row = dict.fromkeys(("num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size"), 1)
+row.update(distribution="uniform", moe_dtype="w4a8_mxfp4_mxfp8")
+for more in ({"kernel_source": "sglang_mxfp4_flashinfer_trtllm_moe"}, {"default_eligible": True}, {"default_eligible": False}):
+    try: print(arguments("moe_perf", dict(row, **more), Words())[1]["quant_mode"])
+    except NoQuery: print("none")
+`
+	out, err := exec.CommandContext(t.Context(), program, "-c",
+		strings.ReplaceAll(script, `if __name__ == "__main__":`, "if False:")+check).Output()
+	if want := "w4a8_mxfp4_mxfp8_trtllm\nw4a8_mxfp4_mxfp8\nnone\n"; err != nil || string(out) != want {
+		t.Errorf("%v: %q, want %q", err, out, want)
+	}
+
+	rec := table.NewRecord([]string{"kernel_source", "default_eligible"},
+		[]arrow.Array{table.Constant("k", 1), table.Flags([]bool{false}, nil)})
+	if row := queriesOf("moe_perf", rec, 1)[0].Row; row["kernel_source"] != "k" || row["default_eligible"] != false {
+		t.Errorf("%v", row)
 	}
 }

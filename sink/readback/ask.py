@@ -171,9 +171,14 @@ def arguments(table, r, common):
         v = {"op": r["op_name"], "hidden_size": r["hidden_size"], "hc_mult": r["hc_mult"], "sinkhorn_iters": 20, "architecture": r.get("architecture")}
         return stem, dict(v, quant_mode=common.GEMMQuantMode.bfloat16, num_tokens=r["num_tokens"], at={"x": r["num_tokens"]})
     if table == "moe_perf":
+        if r.get("default_eligible") is False:
+            raise NoQuery()  # a query cannot name the kernel
+        # The package reads the rows of this kernel as a format of their own.
+        trtllm = r.get("kernel_source") == "sglang_mxfp4_flashinfer_trtllm_moe"
+        mode = "w4a8_mxfp4_mxfp8_trtllm" if trtllm else r["moe_dtype"]
         v = {k: r[k] for k in ("num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size")}
         v.update({"attention_dp_size": 1, "workload_distribution": r["distribution"], "at": {"x": r["num_tokens"]}})
-        return "moe", dict(v, quant_mode=common.MoEQuantMode[r["moe_dtype"]])
+        return "moe", dict(v, quant_mode=common.MoEQuantMode[mode])
     if table == "custom_allreduce_perf":
         tokens, each = split(r["message_size"])
         return stem, {"quant_mode": common.CommQuantMode.half, "tp_size": r["num_gpus"], "size": r["message_size"], "h": each, "at": {"x": tokens}}

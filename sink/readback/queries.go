@@ -211,12 +211,12 @@ func ownTime(name string, row map[string]any) float64 {
 	return v
 }
 
-// rowOf returns the numbers and texts of a row.
+// rowOf returns the numbers, texts and flags of a row.
 func rowOf(rec arrow.Record, at int) map[string]any {
 	out := table.Row(rec, at)
 	maps.DeleteFunc(out, func(_ string, v any) bool {
 		switch v := v.(type) {
-		case int64, string:
+		case int64, string, bool:
 			return false
 		case float64:
 			return math.IsNaN(v) || math.IsInf(v, 0) // JSON has no such numbers
