@@ -137,6 +137,25 @@ func TestLimitsSkipMissingValues(t *testing.T) {
 	}
 }
 
+// TestLimitsAllowOperandsInLargeCaches checks that operands which fit into the cache of a system need not pass through its
+// memory, and that the rest of larger ones must.
+func TestLimitsAllowOperandsInLargeCaches(t *testing.T) {
+	perf, _ := catalog.Lookup("gemm_perf")
+	sizes := []int64{4096, 16384} // 32 MiB in 39 us, and 512 MiB in 621 us
+	rec := table.NewRecord([]string{"gemm_dtype", "m", "n", "k", "latency"}, []arrow.Array{
+		table.Constant("bfloat16", 2), table.Constant(int64(1), 2), table.Ints(sizes, nil), table.Ints(sizes, nil),
+		table.Floats([]float64{0.02, 0.3}, nil)})
+
+	tab := prepare(t, rec, perf)
+	var err error
+	if tab.System, err = systems.Load("l40s"); err != nil {
+		t.Fatal(err)
+	}
+	if got := tab.Limits(0.05).Offences; len(got) != 1 || got[0].Row != 1 {
+		t.Errorf("%+v, want row 1 only", got)
+	}
+}
+
 // TestLimitsFindUnitOfGroup checks that the rows of one word may not all be in another unit, although nothing is known
 // of the kernels.
 func TestLimitsFindUnitOfGroup(t *testing.T) {
