@@ -64,8 +64,8 @@ func Schema(rec arrow.Record, t *catalog.Table, o SchemaOptions) []string {
 			out = append(out, fmt.Sprintf("%s has no value in %d rows", name, lacking))
 		}
 		out = append(out, notTaken(rec, name, t)...)
-		if o.Words && !t.Declared {
-			out = append(out, unknownWords(rec, name, o.OldWords)...)
+		if o.Words {
+			out = append(out, unknownWords(rec, name, t.Declared, o.OldWords)...)
 		}
 		if least, ok := want.Least(); ok {
 			if n, first := below(rec, name, least); n > 0 {
@@ -117,8 +117,9 @@ func notTaken(rec arrow.Record, name string, t *catalog.Table) []string {
 	return out
 }
 
-func unknownWords(rec arrow.Record, name string, old bool) []string {
-	if catalog.Words(name) == nil && name != "distribution" {
+// unknownWords lists words that readers do not know. Declared tables have no vocabulary.
+func unknownWords(rec arrow.Record, name string, declared, old bool) []string {
+	if declared || catalog.Words(name) == nil && name != "distribution" {
 		if text := Spaced(rec, name); text != "" {
 			return []string{text}
 		}

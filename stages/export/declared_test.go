@@ -12,6 +12,7 @@ import (
 	"aicplan/sink/catalog"
 	"aicplan/sink/diff"
 	"aicplan/sink/lint"
+	"aicplan/sink/rules"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 	"aicplan/stages/dedupe"
@@ -102,13 +103,29 @@ func TestDeclaredTable(t *testing.T) {
 	}
 }
 
-// TestDeclaredTableErrors checks that rows without a column of a declared table are refused.
+// TestDeclaredTableErrors checks that rows of a declared table that lack a column, or a value, are refused.
 func TestDeclaredTableErrors(t *testing.T) {
 	t.Parallel()
 	ds := ring(1)
 	ds.Table = table.Drop(ds.Table, "layout")
 	if _, err := run(t, config(nil), t.TempDir(), ds); err == nil ||
 		!strings.Contains(err.Error(), "ring_perf needs the columns layout") {
+		t.Error(err)
+	}
+
+	tab, _ := dedupe.PerfTable(ds)
+	spaced := table.WithColumn(ring(1).Table, "layout", table.Texts([]string{"1", "2 ", "1"}, nil))
+	if got := rules.Schema(spaced, tab, rules.SchemaOptions{Words: true}); len(got) != 1 ||
+		!strings.Contains(got[0], `layout has spaces around "2 "`) {
+		t.Errorf("%q", got)
+	}
+
+	// A metric that may be null is not zero without zero = true.
+	zero := ring(1)
+	zero.Info.Declared.Columns[2].Nullable = true
+	zero.Table = table.WithColumn(zero.Table, "speed", table.Floats([]float64{10, 0, 30}, nil))
+	if _, err := run(t, config(nil), t.TempDir(), zero); err == nil ||
+		!strings.Contains(err.Error(), "speed is no measurement in some of 3 rows (1 zero)") {
 		t.Error(err)
 	}
 }

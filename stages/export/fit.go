@@ -41,12 +41,13 @@ func (sh shape) fit(rec arrow.Record, key []string) error {
 		schema = sh.table.Schema()
 	}
 
+	declared := sh.table != nil && sh.table.Declared // a plan states which metrics may be zero
 	for i, m := range schema.Metrics {
 		if !table.Has(rec, m.Name) {
 			continue
 		}
 
-		why, first, err := rules.Metric(rec, m.Name, i == 0, m.Lacking || m.Zero)
+		why, first, err := rules.Metric(rec, m.Name, i == 0, m.Zero || m.Lacking && !declared)
 		switch {
 		case err != nil:
 			return err
