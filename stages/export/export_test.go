@@ -349,12 +349,16 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 		return ds
 	}
 
+	unnamed := without("framework")
+	unnamed.Info.Framework = ""
+
 	tests := []struct {
 		ds     *stage.Dataset
 		change func(*Config)
 		want   string
 	}{
 		{without("kernel_source"), nil, "kernel_source"},
+		{unnamed, nil, "set its framework, framework_version and device"},
 		{without("n"), nil, "gemm_perf needs the columns n"},
 		{without(), func(c *Config) { c.Layout, c.Version = tree.Systems, "" }, ""},
 		{&stage.Dataset{}, nil, "no rows"},

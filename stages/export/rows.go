@@ -175,8 +175,8 @@ func withIdentity(rec arrow.Record, ds *stage.Dataset, sh shape) (arrow.Record, 
 		}
 
 		if known[name] == "" {
-			return nil, fmt.Errorf("the data has no %s, which a perf file needs; it has the columns %s", name,
-				strings.Join(table.Names(rec), ", "))
+			return nil, fmt.Errorf("the data has no %s, which a perf file needs; it has the columns %s. If it is an "+
+				"import, set its framework, framework_version and device", name, strings.Join(table.Names(rec), ", "))
 		}
 
 		rec = table.WithColumn(rec, name, table.Constant(known[name], n))
