@@ -881,18 +881,53 @@ func TestBranchOnAnEstimateIsTakenAgainWithTheNumber(t *testing.T) {
 	}
 }
 
+// sized is a collector whose work depends on the free memory.
+const sized = `
+import torch
+from helper import benchmark_with_power, log_perf
+
+def run(points, perf_filename, device):
+    for point in range(points):
+        free, total = torch.cuda.mem_get_info(device)
+        memory = torch.Memory(free // 4)
+        with benchmark_with_power(device=device, kernel_func=lambda kept=memory: torch.kernel(20e-6)) as got:
+            log_perf(item_list=[{"latency": got["latency_ms"], "point": point, "share": free / total}], perf_filename=perf_filename)
+        del memory
+`
+
+func TestCollectorThatReadsTheFreeMemoryHasTheDeviceToItself(t *testing.T) {
+	b := hosting(t, sized, `{}`, "points")
+	for range 3 {
+		b.submit("x", m{"points": 3}, nil)
+	}
+	_, answers := b.ends(3)
+	for seq, a := range answers {
+		if a.Failure != nil || len(a.Rows) != 3 {
+			t.Fatalf("case %d: %d rows, %+v", seq, len(a.Rows), a.Failure)
+		}
+		for point, row := range a.Rows {
+			if row["share"] != 1.0 {
+				t.Errorf("case %d, point %d: the collector saw %v of the memory", seq, point, row["share"])
+			}
+		}
+	}
+}
+
 // refilling is a collector that uses a tensor again for its next point.
 const refilling = `
 import torch
 from helper import benchmark_with_power, log_perf
+
+begun = []
 
 def run(points, form, perf_filename, device):
     held = {"tuple": (torch.Tensor(0.0),), "dict": {0: torch.Tensor(0.0)}}.get(form)
     operand = torch.Tensor(0.0) if held is None else None
     for point in range(points):
         (operand or held[0]).fill_(20e-6 * (point + 1))
+        begun.append(point)
         with benchmark_with_power(device=device, kernel_func=lambda: torch.kernel(operand or held[0])) as got:
-            log_perf(item_list=[{"latency": got["latency_ms"], "point": point}], perf_filename=perf_filename)
+            log_perf(item_list=[{"latency": got["latency_ms"], "point": point, "begun": len(begun)}], perf_filename=perf_filename)
 `
 
 func TestTensorThatTheNextPointChanges(t *testing.T) {
@@ -909,6 +944,9 @@ func TestTensorThatTheNextPointChanges(t *testing.T) {
 			for point, row := range a.Rows {
 				if want := 0.02 * float64(point+1); math.Abs(latencyOf(row)/want-1) > 2e-3 {
 					t.Errorf("%s, case %d, point %d: %v ms, want %v", form, seq, point, latencyOf(row), want)
+				}
+				if begun := row["begun"].(float64); begun > 12 {
+					t.Errorf("%s: %v points have begun, want 2 of each call that changes its tensor, and all points once", form, begun)
 				}
 			}
 		}

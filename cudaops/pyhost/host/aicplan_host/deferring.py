@@ -6,6 +6,7 @@ import operator
 import os
 import sys
 
+from .errors import AtOnce
 from .joining import Form, filled
 
 _HERE = os.path.dirname(os.path.dirname(sys._getframe().f_code.co_filename)) + os.sep
@@ -117,6 +118,10 @@ def _versions(kept):
     return found
 
 
+def _changed(versions):
+    return any(tensor._version != version for tensor, version in versions)
+
+
 class Deferral:
     """What one call of a collector has prepared and not waited for."""
 
@@ -154,7 +159,10 @@ class Deferral:
         }
 
     def room(self):
-        """Returns when the call may prepare one more."""
+        """Returns when the call may prepare one more. Raises AtOnce if it has changed what a graph reads that is not
+        measured yet."""
+        if any(_changed(versions) for versions in self._versions.values()):
+            raise AtOnce
         if self._handles:
             self._offers.go()
 
@@ -162,7 +170,7 @@ class Deferral:
         """Takes the results that are there. Returns whether they are all."""
         for handle in [h for h in self._handles if self._offers.ended(h)]:
             self._handles.remove(handle)
-            self._changed = self._changed or any(t._version != version for t, version in self._versions.pop(handle))
+            self._changed = _changed(self._versions.pop(handle)) or self._changed
             try:
                 self.measured[handle] = dict(self._offers.result(handle), **self._columns.pop(handle))
                 self.seconds += self.measured[handle].pop("spent", 0.0)

@@ -32,6 +32,10 @@ class Stopped(BaseException):
     """Ends a run whose rows are not wanted."""
 
 
+class AtOnce(BaseException):
+    """Ends a call that cannot go on without its latencies. Its case begins once more and waits for each."""
+
+
 class Crowded(Exception):
     """Ends a case that ran out of memory beside others and is tried again. It needs more than
     short bytes of the device."""

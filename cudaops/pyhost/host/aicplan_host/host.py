@@ -25,7 +25,7 @@ from .collectors import CollectorOp
 from .defaults import TorchDefaults, undisturbed
 from .deferring import Deferred
 from .environment import Nvml, PlainDevice, cpu_name, package_version
-from .errors import COLLECTOR_BUG, FRAMEWORK_BUG, RESOURCE, UNSUPPORTED, Crowded, HostError, Restart, Unsupported, clip
+from .errors import COLLECTOR_BUG, FRAMEWORK_BUG, RESOURCE, UNSUPPORTED, AtOnce, Crowded, HostError, Restart, Unsupported, clip
 from .filling import Filling
 from .fresh import read_source_of
 from .functions import FunctionOp
@@ -80,6 +80,7 @@ class Host:
         self.offers.settled, self.offers.broken = self._settle, self._broken
         self._pending = []  # cases that wait for measurements only
         self._aside = collections.deque()  # cases that ran out of memory beside others
+        self._sized = set()  # ops whose collectors choose their work by the free memory
         self.defaults = None  # torch's, before any op has changed them
         self.restart = ""  # why the process is to be replaced once no case waits in its call
         self.sink = Sink()
@@ -316,6 +317,22 @@ class Host:
         own_ports()
         if self.root:
             self.shim = hook_helper(self.root, self.bench, self.sink, self.filling)
+            if self.in_batches and "torch" in sys.modules:
+                self._watch_memory()
+
+    def _watch_memory(self):
+        """Gives a case the GPU to itself if its collector reads the free memory: beside other cases it would choose
+        other work. Such a case begins once more, and so does every later one of its op."""
+        cuda, own = sys.modules["torch"].cuda, os.path.join(self.root, "collector") + os.sep
+        read = cuda.mem_get_info
+
+        def mem_get_info(*args, **keywords):
+            if self.bench.deferral is not None and self.offers.here and sys._getframe(1).f_code.co_filename.startswith(own):
+                self._sized.add(self.offers.op)
+                raise AtOnce
+            return read(*args, **keywords)
+
+        cuda.mem_get_info = mem_get_info
 
     def _folder_of_ops(self):
         if not self._ops_folder:
@@ -386,6 +403,7 @@ class Host:
         self.channel.send(type="start", seq=case["seq"])
         started = time.perf_counter()
         failure = restart = None
+        again = False
         try:
             if op is None:
                 raise HostError("this worker has no op %s; it has %s" % (case["op"], ", ".join(sorted(self.ops))))
@@ -398,6 +416,8 @@ class Host:
                 rows, restart = rows
             if self.imports.grown(op.name):
                 self.report(op)
+        except AtOnce:
+            rows, again = [], True
         except BaseException as err:
             short = self.offers.reached()
             failure, restart = self.failure(err, op), getattr(err, "restart", None)
@@ -407,15 +427,15 @@ class Host:
             if failure.get("class") == RESOURCE and not failure.get("fatal") and not restart and not last:
                 raise Crowded(failure["message"], short)
         restart = restart or case.get("restart")
-        again = isinstance(rows, Deferred) and failure is None and not rows.traceable
+        again = again or isinstance(rows, Deferred) and failure is None and not rows.traceable
         end = End(case, op, rows, failure, time.perf_counter() - started, self.bench.attachments.take())
-        if not isinstance(rows, Deferred):
+        if again:
+            self._again(case)
+        elif not isinstance(rows, Deferred):
             self._finish(end)
         elif failure and failure.get("fatal"):
             end.rows = []
             self._finish(end)
-        elif again:
-            self._again(case)
         else:
             self._pending.append(end)
             self._settle()
@@ -473,14 +493,15 @@ class Host:
 
     def _again(self, case):
         """Has a case begin once more, and wait for each of its latencies: it has made
-        something else of estimates than rows."""
-        self.channel.log("debug", "op %s uses its latencies: case %s is measured again, point by point" % (case["op"], case["id"]))
+        something else of estimates than rows, or changed what it had prepared."""
+        self.channel.log("debug", "op %s cannot go on without its latencies: case %s is measured again, point by point" % (case["op"], case["id"]))
         self.channel.put_back(dict(case, in_place=True, restart=self.restart))
         self.restart = self.offers.closed = ""  # the process is replaced after this case
 
     def defers(self, case):
         """Whether a collector may go on without the latencies of the case."""
-        return self.in_batches and not case.get("in_place") and "torch" in sys.modules and self.bench.cuda is not None and self.bench.cuda.pools
+        waits = case.get("in_place") or case["op"] in self._sized
+        return self.in_batches and not waits and "torch" in sys.modules and self.bench.cuda is not None and self.bench.cuda.pools
 
     # -- batches
 
@@ -506,7 +527,7 @@ class Host:
 
     def _fills(self, name):
         op = self.ops.get(name)
-        return isinstance(op, CollectorOp) and bool(op.binding.get("fills_memory"))
+        return isinstance(op, CollectorOp) and bool(op.binding.get("fills_memory") or name in self._sized)
 
     def _begin(self, alone):
         """Begins the next case, which may be in the call of another one."""
