@@ -16,7 +16,7 @@ import (
 // zstd. The bytes depend only on the data.
 func WriteIPC(w io.Writer, rec arrow.Record) error {
 	fw, err := ipc.NewFileWriter(&tell{w: w}, ipc.WithSchema(arrow.NewSchema(fieldsOf(Names(rec), rec.Columns()), nil)),
-		ipc.WithAllocator(mem), ipc.WithZstd(), ipc.WithCompressConcurrency(min(runtime.GOMAXPROCS(0), compressors)))
+		ipc.WithAllocator(mem), ipc.WithZstd(), ipc.WithCompressConcurrency(compressors(rec.NumRows())))
 	if err != nil {
 		return fmt.Errorf("writing Arrow: %w", err)
 	}
@@ -39,9 +39,20 @@ func WriteIPC(w io.Writer, rec arrow.Record) error {
 	return nil
 }
 
-// compressors is how many columns are compressed at a time at most; each takes some
-// megabytes.
-const compressors = 4
+// compressors returns how many columns of a table with rows rows are compressed at a time. Each compressor takes some
+// megabytes, which cost more time than to compress the columns of a small table one after the other.
+func compressors(rows int64) int {
+	if rows < smallTable {
+		return 1
+	}
+	return min(runtime.GOMAXPROCS(0), maxCompressors)
+}
+
+const (
+	// smallTable is the number of rows from which columns are compressed at the same time.
+	smallTable     = 1 << 13
+	maxCompressors = 4
+)
 
 // batchRows is how many rows a batch of a file has at most.
 const batchRows = 1 << 18
