@@ -211,11 +211,17 @@ def _distribution(name, path):
         from importlib import metadata
 
         _DISTRIBUTIONS[""] = None
-        for dist in metadata.distributions():
+        for dist in metadata.distributions(path=_installed()):
             for top in _tops(dist):
                 _DISTRIBUTIONS.setdefault(top, dist.metadata["Name"])
     tops = [below.partition(os.sep)[0].partition(".")[0] for below in _below_path(path)]
     return next((_DISTRIBUTIONS[top] for top in [*tops, name.partition(".")[0]] if _DISTRIBUTIONS.get(top)), None)
+
+
+def _installed():
+    """The folders of Python's path that distributions are installed in. Folders inside a package are none of them:
+    setuptools adds one when it is imported, for what it has vendored."""
+    return [folder for folder in sys.path if not os.path.isfile(os.path.join(folder, os.pardir, "__init__.py"))]
 
 
 def _tops(dist):
@@ -233,14 +239,11 @@ def _versions(dists):
         return {}
     from importlib import metadata
 
-    out, todo = {}, list(dists)
+    out, todo, folders = {}, list(dists), _installed()
     while todo:
         name = re.sub(r"[-_.]+", "-", todo.pop()).lower()
-        if name in out:
-            continue
-        try:
-            dist = metadata.distribution(name)
-        except metadata.PackageNotFoundError:
+        dist = next(iter(metadata.distributions(name=name, path=folders)), None)
+        if dist is None or name in out:
             continue
         out[name] = str(dist.version)
         todo += [re.match(r"[A-Za-z0-9._-]+", text).group(0) for text in dist.requires or [] if "extra ==" not in text]

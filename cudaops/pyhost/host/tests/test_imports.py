@@ -61,5 +61,21 @@ class LoadedTest(unittest.TestCase):
             self.assertEqual(found, sorted(os.path.join(folder, name) for name, counts in files.items() if counts))
 
 
+class VersionsTest(unittest.TestCase):
+    def test_what_a_package_has_vendored_is_not_installed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            vendor = os.path.join(folder, "tools", "_vendor")
+            for at, name, requires in ((folder, "big", "toml"), (folder, "tools", ""), (vendor, "toml", "")):
+                info = os.path.join(at, name + "-1.0.dist-info")
+                os.makedirs(info)
+                with open(os.path.join(info, "METADATA"), "w") as f:
+                    f.write("Metadata-Version: 2.1\nName: %s\nVersion: 1.0\n" % name)
+                    f.write("Requires-Dist: %s ; python_version < '3'\n" % requires if requires else "")
+            open(os.path.join(folder, "tools", "__init__.py"), "w").close()
+            for path in ([folder], [vendor, folder]):
+                with unittest.mock.patch.object(sys, "path", [*path, *sys.path]):
+                    self.assertEqual(imports._versions({"big"}), {"big": "1.0"})
+
+
 if __name__ == "__main__":
     unittest.main()
