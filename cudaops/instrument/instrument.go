@@ -137,7 +137,7 @@ func (in *Instrument) direct() (batch []*offer, settled bool) {
 		if !m.idle() {
 			busy++
 		}
-		alone = alone || !m.parked && m.alone
+		alone = alone || m.alone && (!m.parked || m.fills && m.depth() > 0)
 	}
 	hungry := false // a worker could prepare more if the engine had more
 	full := in.full(busy)
@@ -154,9 +154,9 @@ func (in *Instrument) direct() (batch []*offer, settled bool) {
 			continue
 		}
 		switch held := in.held(); {
+		case alone:
 		case m.ready.Waiting == 0 && !m.ready.Going:
 			hungry = true
-		case alone:
 		case busy == 0 && held == 0 && (m.ready.Short > 0 || m.ready.Fills) && !m.ready.Going:
 			// A case that ran out of memory has the device to itself at last, one that takes all of it from the start.
 			if alone = true; !in.trims(1) {
@@ -311,7 +311,8 @@ type member struct {
 	// sent counts the commands that end a wait. If a status counts fewer, the worker sent it before it
 	// received the last one, and is not waiting.
 	sent   int
-	alone  bool // it prepares a case that has the device to itself
+	alone  bool // the case that it began last has the device to itself until it is prepared
+	fills  bool // and until its call returns
 	ready  status
 	seen   time.Time // when ready came
 	offers []*offer  // whose result it has not received; the last one is innermost
@@ -404,7 +405,7 @@ func (m *member) request(c command) error {
 // next has the worker begin its next case. Alone is set if no other case has memory of the
 // device until it is prepared.
 func (m *member) next(alone bool) {
-	m.trimmed, m.alone = false, alone
+	m.trimmed, m.alone, m.fills = false, alone, m.ready.Fills
 	m.resume(command{What: "next", Alone: alone, Cold: coldMargin * longest / 1e3})
 }
 

@@ -746,6 +746,11 @@ func hosting(t *testing.T, code, gpu string, args ...string) *batch {
 
 func hostingOp(t *testing.T, code, gpu string, op m) *batch {
 	t.Helper()
+	return hostingOps(t, code, gpu, m{"x": op})
+}
+
+func hostingOps(t *testing.T, code, gpu string, ops m) *batch {
+	t.Helper()
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "collector", "vllm"), 0o755); err != nil {
 		t.Fatal(err)
@@ -753,7 +758,7 @@ func hostingOp(t *testing.T, code, gpu string, op m) *batch {
 	if err := os.WriteFile(filepath.Join(root, "collector", "vllm", "some.py"), []byte(code), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return fakeWorker(t, m{}, gpu, hostSettings{Package: "torch", CollectorRoot: root}, m{"x": op})
+	return fakeWorker(t, m{}, gpu, hostSettings{Package: "torch", CollectorRoot: root}, ops)
 }
 
 func TestRestartOfOneCaseWaitsForItsBatch(t *testing.T) {
@@ -881,33 +886,64 @@ func TestBranchOnAnEstimateIsTakenAgainWithTheNumber(t *testing.T) {
 	}
 }
 
-// sized is a collector whose work depends on the free memory.
+// sized is a collector whose work depends on the free memory. It writes how many calls it has begun in.
 const sized = `
+import threading
 import torch
 from helper import benchmark_with_power, log_perf
 
-def run(points, perf_filename, device):
-    for point in range(points):
-        free, total = torch.cuda.mem_get_info(device)
-        memory = torch.Memory(free // 4)
-        with benchmark_with_power(device=device, kernel_func=lambda kept=memory: torch.kernel(20e-6)) as got:
-            log_perf(item_list=[{"latency": got["latency_ms"], "point": point, "share": free / total}], perf_filename=perf_filename)
-        del memory
+calls = []
+
+def run(points, form, perf_filename, device):
+    calls.append(form)
+    try:
+        for point in range(points):
+            sweep(point, form, perf_filename, device)
+    finally:
+        calls.pop()
+
+def sweep(point, form, perf_filename, device):
+    free, total = 0, 1
+    try:
+        if form == "thread":
+            thread = threading.Thread(target=lambda: read.append(torch.cuda.mem_get_info(device)))
+            read = []
+            thread.start()
+            thread.join()
+            free, total = read[0] if read else (free, total)
+        elif form != "other":
+            free, total = torch.cuda.mem_get_info(device)
+    except BaseException:
+        if form == "raises":
+            raise RuntimeError("no free memory")
+        if form != "catches":
+            raise
+    memory = torch.Memory(5 << 20)
+    row = {"point": point, "share": free / total, "calls": len(calls)}
+    with benchmark_with_power(device=device, kernel_func=lambda kept=memory: torch.kernel(20e-6)) as got:
+        log_perf(item_list=[dict(row, latency=got["latency_ms"])], perf_filename=perf_filename)
 `
 
 func TestCollectorThatReadsTheFreeMemoryHasTheDeviceToItself(t *testing.T) {
-	b := hosting(t, sized, `{}`, "points")
-	for range 3 {
-		b.submit("x", m{"points": 3}, nil)
-	}
-	_, answers := b.ends(3)
-	for seq, a := range answers {
-		if a.Failure != nil || len(a.Rows) != 3 {
-			t.Fatalf("case %d: %d rows, %+v", seq, len(a.Rows), a.Failure)
+	for _, form := range []string{"plain", "catches", "raises", "thread"} {
+		op := m{"module": "collector.vllm.some", "run": "run", "perf_filename": "x_perf.txt", "args": []string{"points", "form"}}
+		b := hostingOps(t, sized, `{}`, m{"x": op, "other": op})
+		for range 2 {
+			b.submit("x", m{"points": 3, "form": form}, nil)
+			b.submit("other", m{"points": 3, "form": "other"}, nil)
 		}
-		for point, row := range a.Rows {
-			if row["share"] != 1.0 {
-				t.Errorf("case %d, point %d: the collector saw %v of the memory", seq, point, row["share"])
+		_, answers := b.ends(4)
+		for seq, a := range answers {
+			if a.Failure != nil || len(a.Rows) != 3 {
+				t.Fatalf("%s, case %d: %d rows, %+v", form, seq, len(a.Rows), a.Failure)
+			}
+			for point, row := range a.Rows {
+				if row["share"] != float64(seq%2) {
+					t.Errorf("%s, case %d, point %d: the collector saw %v of the memory", form, seq, point, row["share"])
+				}
+				if row["calls"] != 1.0 {
+					t.Errorf("%s, case %d has begun in the call of a case that reads the free memory", form, seq)
+				}
 			}
 		}
 	}

@@ -81,6 +81,7 @@ class Host:
         self._pending = []  # cases that wait for measurements only
         self._aside = collections.deque()  # cases that ran out of memory beside others
         self._sized = set()  # ops whose collectors choose their work by the free memory
+        self._ended = set()  # numbers of the cases that have read it beside others
         self.defaults = None  # torch's, before any op has changed them
         self.restart = ""  # why the process is to be replaced once no case waits in its call
         self.sink = Sink()
@@ -327,8 +328,11 @@ class Host:
         read = cuda.mem_get_info
 
         def mem_get_info(*args, **keywords):
-            if self.bench.deferral is not None and self.offers.here and sys._getframe(1).f_code.co_filename.startswith(own):
-                self._sized.add(self.offers.op)
+            op, alone = self.offers.op, self._alone and self.bench.deferral is None
+            reads = self.sink.open and self.offers.here and sys._getframe(1).f_code.co_filename.startswith(own)
+            if reads and not (alone and op in self._sized):
+                self._sized.add(op)
+                self._ended.add(self.offers.seq)  # the collector may catch the exception, or raise it in a thread
                 raise AtOnce
             return read(*args, **keywords)
 
@@ -404,6 +408,7 @@ class Host:
         started = time.perf_counter()
         failure = restart = None
         again = False
+        self._ended.discard(case["seq"])
         try:
             if op is None:
                 raise HostError("this worker has no op %s; it has %s" % (case["op"], ", ".join(sorted(self.ops))))
@@ -427,7 +432,8 @@ class Host:
             if failure.get("class") == RESOURCE and not failure.get("fatal") and not restart and not last:
                 raise Crowded(failure["message"], short)
         restart = restart or case.get("restart")
-        again = again or isinstance(rows, Deferred) and failure is None and not rows.traceable
+        if not (failure and failure.get("fatal")):
+            again = again or case["seq"] in self._ended or isinstance(rows, Deferred) and failure is None and not rows.traceable
         end = End(case, op, rows, failure, time.perf_counter() - started, self.bench.attachments.take())
         if again:
             self._again(case)
