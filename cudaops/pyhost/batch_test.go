@@ -989,6 +989,71 @@ func TestTensorThatTheNextPointChanges(t *testing.T) {
 	}
 }
 
+// estimating is a collector that makes other numbers of two latencies. The first kernels are slow, so the estimates of
+// both are equal.
+const estimating = `
+import torch
+from helper import benchmark_with_power, log_perf
+
+def run(form, perf_filename, device):
+    def measured(us):
+        operand = torch.Tensor(us * 1e-6)
+        with benchmark_with_power(device=device, kernel_func=lambda: torch.kernel(operand)) as got:
+            return got["latency_ms"]
+
+    def log(latency):
+        log_perf(item_list=[{"latency": latency}], perf_filename=perf_filename)
+
+    if form in ("floats", "texts"):
+        for latency in [float(measured(20)), float(measured(25))]:
+            log(latency if form == "floats" else "%.4f" % latency)
+    elif form == "factor":
+        latency = float(measured(20))
+        log(latency)
+        log(latency * 3.7)
+    elif form == "difference":
+        log(abs(measured(20) - measured(50)))
+    elif form == "file":
+        with open(perf_filename, "a") as f:
+            f.write("op_name,latency\nx,%s\n" % measured(20))
+    elif form == "limit":
+        latency = measured(20)
+        if latency > 0.021:
+            raise ValueError("slow")
+        log(latency)
+    elif form == "late":
+        latency = float(measured(20))
+        log(latency * 3.7)
+        raise ValueError("late")
+    elif form == "late change":
+        operand = torch.Tensor(20e-6)
+        with benchmark_with_power(device=device, kernel_func=lambda: torch.kernel(operand)) as got:
+            log(got["latency_ms"])
+        operand.fill_(50e-6)
+        raise ValueError("late")
+`
+
+func TestNumbersThatAreMadeOfEstimates(t *testing.T) {
+	for form, want := range map[string][]float64{
+		"floats": {0.02, 0.025}, "texts": {0.02, 0.025}, "factor": {0.02, 0.074}, "difference": {0.03}, "file": {0.02}, "limit": {0.02}, "late": {0.074},
+		"late change": {0.02},
+	} {
+		b := hosting(t, estimating, `{"slow": 3}`, "form")
+		b.submit("x", m{"form": form}, nil)
+		_, answers := b.ends(1)
+		a := answers[1]
+		if fails := a.Failure != nil; fails != strings.HasPrefix(form, "late") || len(a.Rows) != len(want) {
+			t.Errorf("%s: %+v %+v", form, a, a.Failure)
+			continue
+		}
+		for i, row := range a.Rows {
+			if math.Abs(latencyOf(row)/want[i]-1) > 2e-3 {
+				t.Errorf("%s: row %d has %v ms, want %v", form, i, latencyOf(row), want[i])
+			}
+		}
+	}
+}
+
 // watched notes which workers of a device are at work, and finds bursts beside it.
 type watched struct {
 	worker.Measurer

@@ -78,6 +78,9 @@ class Later(float):
     def __neg__(self):
         return self._times(-1)
 
+    def __abs__(self):
+        return -self if self < 0 else self
+
     def __round__(self, digits=None):
         return self  # rows have the number as it is
 
@@ -177,6 +180,11 @@ class Deferral:
             except Exception as err:
                 self.error = self.error or err
         return not self._handles
+
+    @property
+    def doubtful(self):
+        """Whether an error of the call may come from an estimate, or rows before it from changed tensors."""
+        return bool(self._branches) or self._changed or any(_changed(versions) for versions in self._versions.values())
 
     def mistaken(self):
         """Whether the call has taken another way than it would have with the measured numbers, or

@@ -433,7 +433,8 @@ class Host:
                 raise Crowded(failure["message"], short)
         restart = restart or case.get("restart")
         if not (failure and failure.get("fatal")):
-            again = again or case["seq"] in self._ended or isinstance(rows, Deferred) and failure is None and not rows.traceable
+            doubtful = failure is not None and self.bench.deferral is not None and self.bench.deferral.doubtful
+            again = again or doubtful or case["seq"] in self._ended or isinstance(rows, Deferred) and not rows.traceable
         end = End(case, op, rows, failure, time.perf_counter() - started, self.bench.attachments.take())
         if again:
             self._again(case)

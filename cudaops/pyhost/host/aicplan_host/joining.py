@@ -94,21 +94,24 @@ class Join:
         places = decimals(written) if isinstance(written, (str, float)) else None
         order = [i for i in reversed(range(len(self._batch))) if i not in self._used]
         order += [i for i in reversed(range(len(self._batch))) if i in self._used]
-        for i in order:
-            if is_rounding(latency, places, self._batch[i]["latency"]):
-                self._used.add(i)
-                return self._found(i, 1, self._batch[i]["latency"])
-        for i in order:
-            exact = self._batch[i]["latency"]
-            calls = [n for n in range(2, MAX_CALLS + 1) if is_rounding(latency, places, exact / n)]
-            if calls:
+        estimated = any("handle" in got for got in self._batch)
+        for counts in ((1,), range(2, MAX_CALLS + 1)):
+            found = {}
+            for i in order:
+                exact = self._batch[i]["latency"]
+                calls = [n for n in counts if is_rounding(latency, places, exact / n)]
+                if calls:
+                    found[i] = calls
+            if estimated and len(found) > 1:
+                return Form(None), {}  # equal estimates are of different latencies
+            for i, calls in found.items():
                 self._used.add(i)
                 # A short latency can be the rounding of several quotients.
-                exact = exact / calls[0] if len(calls) == 1 else latency
+                exact = self._batch[i]["latency"] / calls[0] if len(calls) == 1 else latency
                 return self._found(i, len(calls) == 1 and calls[0], exact)
-        fresh = [self._batch[i] for i in order if i not in self._used]
-        if any("handle" in got for got in fresh):
+        if estimated:
             return Form(None), {}
+        fresh = [self._batch[i] for i in order if i not in self._used]
         if len(fresh) == 1 and fresh[0]["latency"] > 0 and latency > 0:
             return latency, statistics_of(fresh[0], fresh[0]["latency"] / latency)
         if fresh:
