@@ -525,6 +525,45 @@ func TestCasesThatRunOutOfMemoryBesideOthersAreTriedAtTheEnd(t *testing.T) {
 	}
 }
 
+// skipping is a collector that goes on if a point does not fit.
+const skipping = `
+import torch
+from helper import benchmark_with_power, log_perf
+
+def run(sizes, strict, perf_filename, device):
+    errors = 0
+    for mb in sizes:
+        try:
+            memory = torch.Memory(mb << 20)
+            with benchmark_with_power(device=device, kernel_func=lambda kept=memory: torch.kernel(20e-6)) as got:
+                log_perf(item_list=[{"latency": got["latency_ms"], "mb": mb}], perf_filename=perf_filename)
+        except Exception:
+            errors += 1
+        memory = None
+    if errors and strict:
+        raise RuntimeError("%d errors" % errors)
+`
+
+func TestPointsThatACollectorSkipsForLackOfMemoryAreTriedAgain(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		b := hosting(t, skipping, `{"memory": 104857600}`, "sizes", "strict")
+		sizes := [][]int{{5}, {5, 5}, {5, 95}, {120, 5}, {5}}
+		for _, mb := range sizes {
+			b.submit("x", m{"sizes": mb, "strict": strict}, nil)
+		}
+		_, answers := b.ends(len(sizes))
+		for i, mb := range sizes {
+			a, want := answers[int64(i+1)], len(mb)
+			if mb[0] > 100 {
+				want--
+			}
+			if fails := a.Failure != nil; len(a.Rows) != want || fails != (strict && mb[0] > 100) {
+				t.Errorf("strict %v, points of %v MB: %d rows, %+v", strict, mb, len(a.Rows), a.Failure)
+			}
+		}
+	}
+}
+
 func TestCaseThatFillsTheMemoryHasTheDeviceToItself(t *testing.T) {
 	for _, fills := range []bool{false, true} {
 		op := m{"module": "collector.vllm.some", "run": "run", "perf_filename": "x_perf.txt", "args": []string{"us", "points", "restart"}}

@@ -409,6 +409,7 @@ class Host:
         failure = restart = None
         again = False
         self._ended.discard(case["seq"])
+        refused, outer, self._refused = self._refusals(), self._refused, 0
         try:
             if op is None:
                 raise HostError("this worker has no op %s; it has %s" % (case["op"], ", ".join(sorted(self.ops))))
@@ -424,13 +425,15 @@ class Host:
         except AtOnce:
             rows, again = [], True
         except BaseException as err:
-            short = self.offers.reached()
             failure, restart = self.failure(err, op), getattr(err, "restart", None)
             rows = getattr(err, "rows", None) or []
             del err
-            last = self._alone and (case.get("in_place") or not self.defers(case))
-            if failure.get("class") == RESOURCE and not failure.get("fatal") and not restart and not last:
-                raise Crowded(failure["message"], short)
+        # Collectors that sweep skip a point that runs out of memory, or raise another error at their end.
+        refused = self._refusals() - refused
+        lacked, self._refused = refused > self._refused, outer + refused
+        if (lacked or failure and failure.get("class") == RESOURCE) and not (failure and failure.get("fatal")) and not restart and not again:
+            if not self._alone or not case.get("in_place") and self.defers(case):
+                raise Crowded("out of memory", self.offers.reached())
         restart = restart or case.get("restart")
         if not (failure and failure.get("fatal")):
             doubtful = failure is not None and self.bench.deferral is not None and self.bench.deferral.doubtful
@@ -450,6 +453,13 @@ class Host:
             raise Restart(restart)
         if not self.offers.open:
             self._between()
+
+    _refused = 0  # allocations that the device has refused to cases in the call of the case at work
+
+    def _refusals(self):
+        """The allocations that the device has refused to this process so far."""
+        cuda = self.bench._cuda
+        return cuda.torch.cuda.memory_stats(cuda.device).get("num_ooms", 0) if cuda is not None else 0
 
     def _finish(self, end):
         """Reports the end of a case. Raises Restart if the process cannot go on."""

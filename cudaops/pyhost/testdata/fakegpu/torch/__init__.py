@@ -27,7 +27,7 @@ class OutOfMemoryError(RuntimeError):
 class Device:
     now = cycles = 0.0
     taken = peak = 0
-    launches = refused = 0
+    launches = refused = ooms = 0
     capturing = pool = None
     recording = False  # of allocations that belong to a graph
     broken = ""
@@ -138,8 +138,11 @@ def break_late():
 class Memory:
     """So many bytes of the device, until nothing refers to it."""
 
+    nbytes, free = 0, None
+
     def __init__(self, nbytes):
         if gpu.taken + nbytes > settings["memory"]:
+            gpu.ooms += 1
             raise OutOfMemoryError("CUDA out of memory. Tried to allocate %d bytes" % nbytes)
         self.nbytes, self.free = nbytes, gpu.pool and gpu.pool.free
         gpu.taken += nbytes
@@ -374,7 +377,7 @@ cuda.__dict__.update(
     get_device_name=lambda _: "Fake GPU", synchronize=synchronize, current_stream=current_stream, default_stream=lambda *_: Stream(),
     stream=lambda s: s, MemPool=MemPool, use_mem_pool=use_mem_pool, Stream=Stream, Event=Event, CUDAGraph=CUDAGraph, graph_pool_handle=lambda: 1, _compile_kernel=compile_kernel,
     get_device_properties=lambda _: Properties(1, settings["memory"], 1 << 10, 9, 0, "GPU-fake"),
-    memory_reserved=lambda *_: gpu.taken, memory_allocated=lambda *_: gpu.taken, empty_cache=gc.collect, mem_get_info=lambda *_: (settings["memory"] - gpu.taken, settings["memory"]),
+    memory_reserved=lambda *_: gpu.taken, memory_allocated=lambda *_: gpu.taken, memory_stats=lambda *_: {"num_ooms": gpu.ooms}, empty_cache=gc.collect, mem_get_info=lambda *_: (settings["memory"] - gpu.taken, settings["memory"]),
     get_rng_state=lambda *_: state["seed"], set_rng_state=lambda seed, *_: manual_seed(seed),
 )
 sys.modules["torch.cuda"] = cuda
