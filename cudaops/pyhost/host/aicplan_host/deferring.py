@@ -125,12 +125,18 @@ def _changed(versions):
     return any(tensor._version != version for tensor, version in versions)
 
 
+# The least difference in ms of the estimates of a call. Collectors write up to six decimals, by which the measurement
+# of a number is found.
+_APART = 2e-6
+
+
 class Deferral:
     """What one call of a collector has prepared and not waited for."""
 
     def __init__(self, offers, of):
         """of is the code of the function that calls the collector."""
         self._offers, self._of, self._branches, self._handles = offers, of, [], []
+        self._estimates = []  # of the latencies, in ms
         self.measured = {}  # columns by handle
         self._columns = {}  # those that are known before, by handle
         self._versions = {}  # of tensors that were kept, by handle
@@ -153,11 +159,15 @@ class Deferral:
         """Offers a prepared target. Returns what a Measurement has, as far as it is known.
         Its result gets the columns. kept is what locals returned."""
         handle = self._offers.offer(target, dict(facts, later=True))
+        estimate = facts["seconds"] * 1e3
+        while any(abs(estimate - other) < _APART for other in self._estimates):
+            estimate += _APART
+        self._estimates.append(estimate)
         self._columns[handle], self._versions[handle] = columns, _versions(kept)
         self._handles.append(handle)
         self.used = True
         return {
-            "handle": handle, "latency": Later(facts["seconds"] * 1e3, {handle: 1.0}, self._branches), "executions": facts["runs"],
+            "handle": handle, "latency": Later(estimate, {handle: 1.0}, self._branches), "executions": facts["runs"],
             "used_cuda_graph": True,
         }
 
