@@ -1100,6 +1100,19 @@ func TestNumbersThatAreMadeOfEstimates(t *testing.T) {
 	}
 }
 
+// TestCaseThatBeginsAgainReportsIt: the engine drops the rows that it has, which the case sends again.
+func TestCaseThatBeginsAgainReportsIt(t *testing.T) {
+	changes := hosting(t, refilling, `{}`, "points", "form")
+	changes.submit("x", m{"points": 2, "form": "local"}, nil)
+	lacks := hosting(t, skipping, `{"memory": 104857600}`, "sizes", "strict")
+	lacks.submit("x", m{"sizes": []int{5, 120}, "strict": true}, nil)
+	for name, b := range map[string]*batch{"changes a tensor": changes, "lacks memory": lacks} {
+		if b.ends(1); b.again == 0 {
+			t.Errorf("no start of a case that %s reports that it begins again", name)
+		}
+	}
+}
+
 // watched notes which workers of a device are at work, and finds bursts beside it.
 type watched struct {
 	worker.Measurer

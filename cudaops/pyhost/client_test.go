@@ -45,6 +45,7 @@ type client struct {
 	seq    int64
 	logs   []worker.Log
 	told   []worker.Row // before the end of their case
+	again  int          // cases that have begun again
 	exited bool
 }
 
@@ -191,6 +192,13 @@ func (c *client) next(want string, dst any) string {
 			continue
 		}
 		if head.Type == worker.TypeStart && want != worker.TypeStart {
+			var s worker.Start
+			if err := json.Unmarshal(line, &s); err != nil {
+				c.t.Fatal(err)
+			}
+			if s.Again {
+				c.again++
+			}
 			continue // a case is started again at every visit
 		}
 		if head.Type == worker.TypeAsk {

@@ -85,7 +85,7 @@ func (r *run) caseStarted(s *slot, m *Start, now time.Time) {
 		return
 	}
 
-	if m.Example != f.example {
+	if m.Again || m.Example != f.example {
 		f.example, f.rows = m.Example, nil // what came before is measured again
 	}
 

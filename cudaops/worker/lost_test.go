@@ -167,6 +167,9 @@ func oddWorker(mode string) bool {
 				if strings.Contains(line, `"id":"2"`) {
 					fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"start\",\"seq\":%s,\"example\":true}\n", about)
 				}
+				if strings.Contains(line, `"id":"4"`) {
+					fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"start\",\"seq\":%s,\"again\":true}\n", about)
+				}
 				fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"rows\",\"seq\":%s,\"rows\":[{\"latency\":3}]}\n", about)
 				if strings.Contains(line, `"id":"3"`) {
 					fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"start\",\"seq\":%[1]s,\"example\":true}\n"+
@@ -258,10 +261,10 @@ func TestByeDuringCaseFailsCase(t *testing.T) {
 }
 
 // TestRowsBeforeCrashAreKept checks that rows which a worker sent before a crash belong to its case, and that rows
-// which break the protocol are dropped. Those from before an example and of it do not.
+// which break the protocol are dropped. Those from before an example, of it, and of an earlier begin of the case do not.
 func TestRowsBeforeCrashAreKept(t *testing.T) {
-	src, err := runOdd(t, "tells", 4, false)
-	if err != nil || len(src.ends) != 4 {
+	src, err := runOdd(t, "tells", 5, false)
+	if err != nil || len(src.ends) != 5 {
 		t.Fatalf("%d ends, %v", len(src.ends), err)
 	}
 	for _, o := range src.ends {
@@ -269,7 +272,7 @@ func TestRowsBeforeCrashAreKept(t *testing.T) {
 		if o.Task.Case.ID == "1" {
 			want, cause = "[]", worker.CauseGarbage
 		}
-		if o.Task.Case.ID == "2" {
+		if o.Task.Case.ID == "2" || o.Task.Case.ID == "4" {
 			want = "[map[latency:3]]"
 		}
 		if o.Task.Case.ID == "3" {

@@ -187,6 +187,8 @@ type Start struct {
 	Seq  int64  `json:"seq"`
 	// Example is set if the worker runs the example of the case now. It starts the case again afterwards.
 	Example bool `json:"example,omitempty"`
+	// Again is set if the worker begins a case that it has begun before. The rows that it has sent are measured again.
+	Again bool `json:"again,omitempty"`
 }
 
 // Row is one measured row: metric and key columns by name. Values are JSON

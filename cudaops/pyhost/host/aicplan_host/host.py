@@ -404,7 +404,7 @@ class Host:
             self._case(case, op)
 
     def _case(self, case, op):
-        self.channel.send(type="start", seq=case["seq"])
+        self.channel.send(type="start", seq=case["seq"], again=case.get("again", False))
         started = time.perf_counter()
         failure = restart = None
         again = False
@@ -512,7 +512,7 @@ class Host:
         """Has a case begin once more, and wait for each of its latencies: it has made
         something else of estimates than rows, or changed what it had prepared."""
         self.channel.log("debug", "op %s cannot go on without its latencies: case %s is measured again, point by point" % (case["op"], case["id"]))
-        self.channel.put_back(dict(case, in_place=True, restart=self.restart))
+        self.channel.put_back(dict(case, again=True, in_place=True, restart=self.restart))
         self.restart = self.offers.closed = ""  # the process is replaced after this case
 
     def defers(self, case):
@@ -560,7 +560,7 @@ class Host:
         except Crowded as err:
             # It gets another try once there is more memory, at the latest with the device to
             # itself. If that is not enough, a sweep waits for each of its points.
-            self._aside.append(dict(case, short=err.short, in_place=alone or case.get("in_place", False)))
+            self._aside.append(dict(case, again=True, short=err.short, in_place=alone or case.get("in_place", False)))
             self._trim()
         except Restart as why:
             self.restart = self.offers.closed = str(why)
