@@ -1031,6 +1031,8 @@ func TestTensorThatTheNextPointChanges(t *testing.T) {
 // estimating is a collector that makes other numbers of two latencies. The first kernels are slow, so the estimates of
 // both are equal.
 const estimating = `
+import copy
+import statistics
 import torch
 from helper import benchmark_with_power, log_perf
 
@@ -1050,6 +1052,10 @@ def run(form, perf_filename, device):
     if form in ("floats", "texts", "short texts"):
         for latency in [float(measured(20)), float(measured(25))]:
             log(latency if form == "floats" else ("%.6f" if form == "texts" else "%.4f") % latency)
+    elif form == "mean":
+        log(statistics.mean([measured(20), measured(40)]))
+    elif form == "copy":
+        log(copy.deepcopy({"latency": measured(20)})["latency"])
     elif form == "factor":
         latency = float(measured(20))
         log(latency)
@@ -1078,7 +1084,7 @@ def run(form, perf_filename, device):
 
 func TestNumbersThatAreMadeOfEstimates(t *testing.T) {
 	for form, want := range map[string][]float64{
-		"floats": {0.02, 0.025}, "texts": {0.02, 0.025}, "short texts": {0.02, 0.025}, "factor": {0.02, 0.074},
+		"floats": {0.02, 0.025}, "texts": {0.02, 0.025}, "short texts": {0.02, 0.025}, "factor": {0.02, 0.074}, "mean": {0.03}, "copy": {0.02},
 		"difference": {0.03}, "file": {0.02}, "limit": {0.02}, "late": {0.074}, "late change": {0.02},
 	} {
 		b := hosting(t, estimating, `{"slow": 3}`, "form")
