@@ -1119,6 +1119,44 @@ func TestCaseThatBeginsAgainReportsIt(t *testing.T) {
 	}
 }
 
+// starting is a collector that measures a point in a process that it starts, after others that are not measured yet.
+const starting = `
+import os
+import torch
+from helper import benchmark_with_power, log_perf
+
+def run(points, perf_filename, device):
+    for point in range(points):
+        measure(point, perf_filename, device)
+    child = os.fork()
+    if child == 0:
+        measure(points, perf_filename, device)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+def measure(point, perf_filename, device):
+    with benchmark_with_power(device=device, kernel_func=lambda: torch.kernel(20e-6 * (point + 1))) as got:
+        log_perf(item_list=[{"latency": got["latency_ms"], "point": point}], perf_filename=perf_filename)
+`
+
+func TestProcessOfACaseIsMeasuredBeforeItsOtherPoints(t *testing.T) {
+	b := hosting(t, starting, `{}`, "points")
+	for range 2 {
+		b.submit("x", m{"points": 2}, nil)
+	}
+	_, answers := b.ends(2)
+	for seq, a := range answers {
+		if a.Failure != nil || len(a.Rows) != 3 {
+			t.Fatalf("case %d: %d rows, %+v", seq, len(a.Rows), a.Failure)
+		}
+		for _, row := range a.Rows {
+			if want := 0.02 * (row["point"].(float64) + 1); math.Abs(latencyOf(row)/want-1) > 2e-3 {
+				t.Errorf("case %d, point %v: %v ms, want %v", seq, row["point"], latencyOf(row), want)
+			}
+		}
+	}
+}
+
 // watched notes which workers of a device are at work, and finds bursts beside it.
 type watched struct {
 	worker.Measurer
