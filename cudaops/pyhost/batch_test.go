@@ -777,6 +777,45 @@ def run(us, points, restart, perf_filename, device):
     return WORKER_RESTART if restart else None
 `
 
+// leaking is a collector that asks for a fresh process if a quarter of the memory is allocated when its call ends.
+const leaking = `
+import torch
+from helper import WORKER_RESTART, benchmark_with_power, log_perf
+
+leak = []
+
+def run(mb, leaks, perf_filename, device):
+    memory = torch.Memory(mb << 20)
+    with benchmark_with_power(device=device, kernel_func=lambda kept=memory: torch.kernel(20e-6)) as got:
+        log_perf(item_list=[{"latency": got["latency_ms"]}], perf_filename=perf_filename)
+    if leaks:
+        leak.append(torch.Memory(40 << 20))
+    if torch.cuda.memory_allocated(device) > torch.cuda.get_device_properties(device).total_memory // 4:
+        return WORKER_RESTART
+`
+
+func TestMemoryOfOtherCasesRestartsNoProcess(t *testing.T) {
+	for _, leaks := range []bool{false, true} {
+		b := hosting(t, leaking, `{"memory": 104857600}`, "mb", "leaks")
+		n := 6
+		if leaks {
+			n = 1
+		}
+		for range n {
+			b.submit("x", m{"mb": 10, "leaks": leaks}, nil)
+		}
+		if _, answers := b.ends(n); len(answers) != n {
+			t.Errorf("%d ends", len(answers))
+		}
+		if !leaks {
+			b.send(map[string]string{"type": worker.TypeShutdown})
+		}
+		if bye := b.bye(); (bye.Restart != "") != leaks {
+			t.Errorf("leaks %v: bye %+v", leaks, bye)
+		}
+	}
+}
+
 // hosting is a worker with one op x, which a collector with this code measures.
 func hosting(t *testing.T, code, gpu string, args ...string) *batch {
 	t.Helper()
