@@ -168,6 +168,30 @@ func TestStepsOfDevices(t *testing.T) {
 	}
 }
 
+// A step whose collectives run on a stream of their own, after the last kernel of the other stream, is one step.
+func TestStepsOfStreams(t *testing.T) {
+	t.Parallel()
+	var events []string
+	for i, at := range []int{0, 100} {
+		for _, s := range []struct{ stream, ts, dur int }{{7, at, 50}, {20, at + 60, 30}} {
+			events = append(events, fmt.Sprintf(
+				`{"ph":"X","cat":"gpu_user_annotation","name":"ProfilerStep#%d","pid":0,"tid":%d,"ts":%d,"dur":%d}`,
+				i, s.stream, s.ts, s.dur))
+		}
+		events = append(events, event("gemm", float64(at), 50, 0), event("ncclDevKernel_AllReduce_x", float64(at+60), 30, 0))
+	}
+
+	r := read(t, "["+strings.Join(events, ",")+"]")[0]
+	if r.Steps != 2 {
+		t.Fatalf("%d steps, want 2: %s", r.Steps, dump(r))
+	}
+	for _, s := range r.PerStep {
+		if s.WallNs != 90_000 || s.BubbleNs != 10_000 || s.Collectives != 1 {
+			t.Errorf("%s: wall %d, bubble %d, %d collectives", s.Name, s.WallNs, s.BubbleNs, s.Collectives)
+		}
+	}
+}
+
 func TestOtherFiles(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, in, want string }{

@@ -6,9 +6,12 @@ import (
 	"strings"
 )
 
+// numberedStep marks steps with a number of their own.
+const numberedStep = "ProfilerStep#"
+
 // stepNames are the prefixes of ranges that mark steps, in order of preference: the profiler's, vLLM's,
 // SGLang's.
-var stepNames = []string{"ProfilerStep#", "execute_context_", "run_batch"}
+var stepNames = []string{numberedStep, "execute_context_", "run_batch"}
 
 func isStep(name string) bool { return stepRank(name) >= 0 }
 
@@ -22,8 +25,8 @@ func stepRank(name string) int {
 }
 
 // steps returns the ranges that are the steps of a device, sorted by time. It uses the most preferred mark
-// that occurs, and the profiler's projection onto the device if available. Overlapping ranges with the same
-// name on different streams are merged.
+// that occurs, and the profiler's projection onto the device if available. The profiler projects a step onto each
+// stream. Such ranges are merged if their name has the number of the step, else if they overlap.
 func (r *recording) steps(d *device) []span {
 	isOwn := func(s span) bool {
 		return s.onGPU && (s.origin == d.origin || s.device == d.pid)
@@ -42,12 +45,14 @@ func (r *recording) steps(d *device) []span {
 
 	out = slices.DeleteFunc(out, func(s span) bool { return stepRank(s.name) != best || s.onGPU != gpu })
 	slices.SortStableFunc(out, func(a, b span) int { return cmp.Compare(a.start, b.start) })
-	merged := out[:0]
+	merged, last := out[:0], map[string]int{} // last is the last range with a name
 	for _, s := range out {
-		if n := len(merged); n > 0 && merged[n-1].name == s.name && s.start < merged[n-1].end {
-			merged[n-1].end = max(merged[n-1].end, s.end)
+		i, ok := last[s.name]
+		if ok && (stepNames[best] == numberedStep || i == len(merged)-1 && s.start < merged[i].end) {
+			merged[i].end = max(merged[i].end, s.end)
 			continue
 		}
+		last[s.name] = len(merged)
 		merged = append(merged, s)
 	}
 
