@@ -129,6 +129,7 @@ func TestRules(t *testing.T) {
 		"fetch":             {"void deep_ep::elastic::engram_fetch_impl<1>(ncclDevComm const)"},
 		"compute": {
 			"void deep_ep::layout::get_dispatch_layout<256, 32, 8>(long const*)",
+			"void deep_ep::internode::get_dispatch_layout<256, 32, 8>(long const*)",
 			"void hybrid_ep::scan<x>(y)",
 			"void aiter::local_device_load_rmsnorm<x>(y)",
 			"void at::native::reduce_kernel<512, 1, x>(x)",
