@@ -111,23 +111,27 @@ func increase(times []int64, col []float64, from, to int64) *float64 {
 	return nil
 }
 
-// energy is increase for energy. A GPU always draws power, so a value that did not change was not refreshed, and only
-// changes are samples. The times before the first and after the last of them have the mean power of the others.
+// energy is increase for energy. The times before the first and after the last change have the mean power of the others.
+// It returns nil if the window has no change.
 func energy(times []int64, col []float64, from, to int64) *float64 {
-	var at []int64
-	var changed []float64
+	at, changed := changes(times, col)
+	grown := increase(at, changed, from, to)
+	if grown == nil || to <= from {
+		return grown
+	}
+	covered := min(to, at[len(at)-1]) - max(from, at[0])
+	return new(*grown * float64(to-from) / float64(covered))
+}
+
+// changes returns the first reading of each value. A GPU always draws power, so an energy counter that did not change
+// was not refreshed, and only changes are samples.
+func changes(times []int64, col []float64) (at []int64, changed []float64) {
 	for i, v := range col {
 		if n := len(changed); n == 0 || v != changed[n-1] {
 			at, changed = append(at, times[i]), append(changed, v)
 		}
 	}
-
-	all, fresh := increase(times, col, from, to), increase(at, changed, from, to)
-	if all == nil || fresh == nil || to <= from {
-		return all
-	}
-	covered := min(to, at[len(at)-1]) - max(from, at[0])
-	return new(*fresh * float64(to-from) / float64(covered))
+	return at, changed
 }
 
 // codes returns the distinct codes of a window.

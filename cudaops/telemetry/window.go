@@ -161,6 +161,9 @@ func (r *Recorder) device(s *series, source string, lo, hi int64) *GPUWindow {
 		} else if m.Name == Power {
 			g.EnergyByPower = new(integral(times, values, lo, hi))
 		}
+		if m.Name == Energy {
+			times, values = changes(times, values)
+		}
 		if g.Stale || longestGap(times, values, lo, hi) > r.allowedGap(lo, hi) {
 			st.Delta = nil
 		}

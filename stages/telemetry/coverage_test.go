@@ -21,6 +21,7 @@ type exporter struct {
 	slices []string
 	reads  func(at time.Duration) (age time.Duration, ok bool)
 	takes  time.Duration
+	counts time.Duration // how long the energy counter changes; 0 means always
 }
 
 func (e exporter) Name() string { return "http://" + e.uuid + ":9400/metrics" }
@@ -39,11 +40,15 @@ func (e exporter) Scrape(ctx context.Context) (telemetry.Page, error) {
 		return telemetry.Page{}, ctx.Err()
 	}
 
+	counted := at - age
+	if e.counts > 0 {
+		counted = min(counted, e.counts)
+	}
 	var p telemetry.Page
 	for _, id := range e.slices {
 		p.Readings = append(p.Readings, telemetry.Reading{GPU: telemetry.GPU{Index: "0", UUID: e.uuid, InstanceID: id},
-			Values: map[string]float64{telemetry.Power: 500, telemetry.Energy: 500 * (at - age).Seconds(),
-				telemetry.MemoryUsed: 10}})
+			Values: map[string]float64{telemetry.Power: 500, telemetry.Energy: 500 * counted.Seconds(),
+				telemetry.Temperature: (at - age).Seconds(), telemetry.MemoryUsed: 10}})
 	}
 	return p, nil
 }
@@ -123,6 +128,22 @@ func TestEnergyOfAnUncoveredWindow(t *testing.T) {
 				t.Errorf("telemetry_stale is %v", row["telemetry_stale"])
 			}
 		})
+	}
+}
+
+// TestEnergyOfACounterThatStops checks that the energy is null, and not 0 or that of a short time, if the counter does
+// not change while other readings do.
+func TestEnergyOfACounterThatStops(t *testing.T) {
+	for _, counts := range []time.Duration{time.Second, 4 * time.Second} {
+		row := monitored(t, exporter{counts: counts, reads: func(time.Duration) (time.Duration, bool) { return 0, true }})
+		for _, column := range []string{"gpu_energy_j", "energy_per_output_token_j"} {
+			if v, ok := row[column]; ok {
+				t.Errorf("changes for %v: %s is %v", counts, column, v)
+			}
+		}
+		if row["gpu_energy_by_power_j"] != json.Number("4000") || row["telemetry_stale"] != false {
+			t.Errorf("changes for %v: %v", counts, row)
+		}
 	}
 }
 
