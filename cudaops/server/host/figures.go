@@ -48,20 +48,33 @@ func figures(r *trace.Analysis) *rankFigures {
 
 	switch {
 	case f.busyNs > 0:
-		f.Basis = "steps"
+		f.Basis, f.CommPct = "steps", new(f.share(f.commNs))
 	case r.SpanNs != nil && r.CommUnionNs != nil:
-		f.Basis = "span"
-		f.wallNs, f.bubbleNs, f.commNs, f.exposedNs = *r.SpanNs, *r.IdleNs, *r.CommUnionNs, *r.ExposedCommNs
-		f.busyNs = f.wallNs - f.bubbleNs
+		f.useSpan()
 	default:
 		f.wallNs = 0 // unknown
 	}
 
-	if f.wallNs > 0 {
+	return f
+}
+
+// useSpan computes the figures of the span.
+func (f *rankFigures) useSpan() {
+	f.Basis, f.CommPct = "span", nil
+	f.wallNs, f.bubbleNs, f.commNs, f.exposedNs = *f.SpanNs, *f.IdleNs, *f.CommUnionNs, *f.ExposedCommNs
+	if f.busyNs = f.wallNs - f.bubbleNs; f.wallNs > 0 {
 		f.CommPct = new(f.share(f.commNs))
 	}
+}
 
-	return f
+// align computes the figures of all ranks for the span if one of them has no steps. A mean of both means nothing.
+func align(ranks map[int]*rankFigures) {
+	spans := slices.ContainsFunc(slices.Collect(maps.Values(ranks)), func(f *rankFigures) bool { return f.Basis == "span" })
+	for _, f := range ranks {
+		if spans && f.Basis == "steps" {
+			f.useSpan()
+		}
+	}
 }
 
 // share returns a part of the steps or of the span in percent.
@@ -105,7 +118,9 @@ func (t *tracing) into(row worker.Row) {
 		}
 	}
 
+	align(t.ranks)
 	n, withSteps, collectives, stepCalls, allSteps := 0, 0, int64(0), int64(0), 0
+	complete := true // no trace is truncated
 	sums, known := map[string]float64{}, map[string]int{}
 	for _, rank := range slices.Sorted(maps.Keys(t.ranks)) {
 		f := t.ranks[rank]
@@ -119,6 +134,7 @@ func (t *tracing) into(row worker.Row) {
 		}
 
 		n++
+		complete = complete && !f.result.Truncated
 		collectives += f.Collectives
 		row["comm_overhead_of"] = f.Basis
 		add("comm_overhead", *f.CommPct)
@@ -157,7 +173,10 @@ func (t *tracing) into(row worker.Row) {
 		return
 	}
 
-	row["traced_ranks"], row["coll_call_num"] = n, collectives
+	row["traced_ranks"] = n
+	if complete && n >= t.gpus { // else the number is that of a part of the calls
+		row["coll_call_num"] = collectives
+	}
 	if wall := sums["trace_wall_ms"]; wall > 0 {
 		row["bubble_ratio_pct"] = 100 * sums["trace_bubble_ms"] / wall
 	}

@@ -30,6 +30,8 @@ func traced(t *testing.T) map[string]string {
 {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":3,"dur":4,"args":{"device":0}}]}`
 	dir, out := t.TempDir(), map[string]string{}
 	for name, content := range map[string]string{
+		"stepped": strings.Replace(text, `"traceEvents": [`,
+			`"traceEvents": [{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":9,"tid":9,"ts":1,"dur":2},`, 1),
 		"whole": text, "cut": text[:len(text)-20], "empty": "",
 		"untimed": strings.Replace(text, `"traceEvents": [`,
 			`"traceEvents": [{"ph":"X","cat":"kernel","name":"gemm","ts":1,"dur":-1},`, 1),
@@ -70,10 +72,37 @@ func TestIncompleteTraces(t *testing.T) {
 			if row["traced_ranks"] != c.ranks || !strings.Contains(fmt.Sprint(row["trace_error"]), c.want) {
 				t.Errorf("%v ranks, %v; want %d, %q", row["traced_ranks"], row["trace_error"], c.ranks, c.want)
 			}
+			if n, ok := row["coll_call_num"]; ok && c.second != "untimed" {
+				t.Errorf("%v collectives in the traces of all ranks", n)
+			}
 			if !slices.Contains(e.names(1), "kineto_trace_0.json") {
 				t.Errorf("the whole trace is lost: %v", e.names(1))
 			}
 		})
+	}
+}
+
+// If only one rank has steps, the figures of both are those of the span.
+func TestStepsOfOneRank(t *testing.T) {
+	t.Parallel()
+	files := traced(t)
+	for _, order := range []string{"stepped,whole", "whole,stepped"} {
+		first, second, _ := strings.Cut(order, ",")
+		tr := &tracing{ask: &ask{gpus: 2}, ranks: map[int]*rankFigures{}}
+		for rank, name := range []string{first, second} {
+			results, err := whole(t.Context(), files[name], time.Millisecond)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tr.ranks[rank] = figures(results[0])
+		}
+
+		row := worker.Row{}
+		tr.into(row)
+		if row["comm_overhead_of"] != "span" || row["comm_overhead"] != 100.0/3 || row["trace_wall_ms"] != 0.006 {
+			t.Errorf("%s: %v %% of the %v, which is %v ms", order, row["comm_overhead"], row["comm_overhead_of"],
+				row["trace_wall_ms"])
+		}
 	}
 }
 
