@@ -44,6 +44,11 @@ type Cell struct {
 	Batch     *int     `csv:"batch_size" row:"batch_size"`
 	Seq       *int     `csv:"seq_len" row:"seq_len"`
 	Max       *int     `csv:"max_tokens" row:"max_tokens"`
+	// Of loads without closed batches.
+	Concurrency *int     `csv:"concurrency" row:"concurrency"`
+	Rate        *float64 `csv:"request_rate" row:"request_rate"`
+	ISL         *int     `csv:"isl" row:"isl"`
+	OSL         *int     `csv:"osl" row:"osl"`
 	// Error is the reason why there are no figures, or "".
 	Error string `csv:"error" row:"trace_error"`
 }
@@ -121,10 +126,14 @@ func (c *Cell) load() string {
 	for _, p := range []struct {
 		name  string
 		value *int
-	}{{"batch", c.Batch}, {"seq", c.Seq}, {"max", c.Max}} {
+	}{{"batch", c.Batch}, {"seq", c.Seq}, {"max", c.Max}, {"concurrency", c.Concurrency}, {"isl", c.ISL},
+		{"osl", c.OSL}} {
 		if p.value != nil {
 			parts = append(parts, p.name+" "+strconv.Itoa(*p.value))
 		}
+	}
+	if c.Rate != nil {
+		parts = append(parts, "rate "+strconv.FormatFloat(*c.Rate, 'g', -1, 64))
 	}
 	return strings.TrimSpace(strings.Join(parts, " ") + " " + c.Precision)
 }

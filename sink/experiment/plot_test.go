@@ -75,6 +75,22 @@ func TestEfficiencyOfFamilies(t *testing.T) {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 
+	// Loads without closed batches differ in concurrency or rate.
+	open := slices.Concat(families()[:2], families()[:2], families()[:2])
+	for i := range open {
+		c := &open[i]
+		c.Batch, c.Seq, c.Max, c.ISL, c.OSL = nil, nil, nil, at(100), at(10)
+		*c.Throughput *= float64(i/2 + 1)
+		if i < 4 {
+			c.Concurrency = at(i/2 + 1)
+		} else {
+			c.Rate = at(2.5)
+		}
+	}
+	if got, want := efficiencies(open), "E1.1 100, E1.2 70, E1.1 100, E1.2 70, E1.1 100, E1.2 70"; got != want {
+		t.Errorf("several loads: %s\nwant %s", got, want)
+	}
+
 	failed := families()[:3]
 	failed[0].Throughput = nil
 	if got, want := efficiencies(failed), "E1.1 -, E1.2 -, E1.3 -"; got != want {
