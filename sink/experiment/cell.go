@@ -120,8 +120,8 @@ func (c *Cell) Family() string {
 	return strings.Join(parts, "+")
 }
 
-// load names the settings that cells of one line share.
-func (c *Cell) load() string {
+// Load names the settings that cells of one line share.
+func (c *Cell) Load() string {
 	parts := []string{}
 	for _, p := range []struct {
 		name  string
@@ -224,7 +224,7 @@ func Efficiency(cells []Cell, c *Cell) *float64 {
 	unique := true
 	for i := range cells {
 		b := &cells[i]
-		if b.GPUs == nil || *b.GPUs < 1 || b.Model != c.Model || b.load() != c.load() {
+		if b.GPUs == nil || *b.GPUs < 1 || b.Model != c.Model || b.Load() != c.Load() {
 			continue
 		}
 		switch {
@@ -238,6 +238,6 @@ func Efficiency(cells []Cell, c *Cell) *float64 {
 	if base == nil || !unique || base.Throughput == nil || *base.Throughput <= 0 {
 		return nil
 	}
-	v := 100 * *c.Throughput / *base.Throughput * float64(*base.GPUs) / float64(*c.GPUs)
+	v := 100 * (*c.Throughput / *base.Throughput) * (float64(*base.GPUs) / float64(*c.GPUs))
 	return &v
 }

@@ -129,7 +129,7 @@ func seriesOf(cells []Cell) []series {
 			continue
 		}
 
-		k := key{model: c.Model, load: c.load(), family: c.Family()}
+		k := key{model: c.Model, load: c.Load(), family: c.Family()}
 		if k.family == "" {
 			alone[k] = append(alone[k], c)
 			continue
@@ -233,7 +233,7 @@ func (p panel) draw(cells []Cell) (*plot.Plot, error) {
 
 			if p.ideal != nil {
 				if v := p.ideal(c); v != nil {
-					of := c.Model + " " + c.load()
+					of := c.Model + " " + c.Load()
 					if ideals[of] == nil {
 						ideals[of] = map[float64]float64{}
 					}

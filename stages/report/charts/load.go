@@ -28,6 +28,9 @@ func (d drawing) loads() {
 	if series.Column == swept.Name || len(series.Names) == f.Rows {
 		series = model.Series{} // each row would be a series of its own
 	}
+	if families := f.Families(); swept.Name == model.GPUCount && families.Column != "" {
+		series = families
+	}
 	front := series
 	if series.Column == "" && len(bySwept(swept).Names) <= maxSeries {
 		front = bySwept(swept)

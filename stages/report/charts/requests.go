@@ -34,6 +34,11 @@ func (d drawing) requests(all []model.Requests) {
 			return cmp.Compare(swept.Value[a.Row], swept.Value[b.Row])
 		})
 		name = func(r model.Requests) string { return swept.Name + " " + swept.Cell(r.Row) }
+		for _, p := range t.Facets.Params {
+			if p.Name == "experiment_id" && swept.Name == model.GPUCount { // several cells have as many GPUs
+				name = func(r model.Requests) string { return p.Cell(r.Row) }
+			}
+		}
 	}
 
 	var chosen []model.Requests

@@ -82,9 +82,12 @@ func ParamOf(rec arrow.Record, name string) Param {
 	return Param{Name: name, Value: numbers(rec, name), Numeric: true}
 }
 
-// Cell returns the value of a row as text.
+// Cell returns the value of a row as text, "" for null.
 func (p Param) Cell(row int) string {
 	if p.Numeric {
+		if math.IsNaN(p.Value[row]) {
+			return ""
+		}
 		return strconv.FormatFloat(p.Value[row], 'f', -1, 64)
 	}
 	return p.Text[row]

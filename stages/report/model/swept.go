@@ -1,21 +1,41 @@
 package model
 
 import (
+	"cmp"
+	"math"
 	"slices"
 	"strings"
+
+	"aicplan/sink/experiment"
 )
 
 // sweptColumns are the columns that loads and experiments vary, the most telling first.
 var sweptColumns = []string{"concurrency", "request_rate", "tensor_parallel_size", "pipeline_parallel_size",
 	"data_parallel_size", "num_gpus", "sessions", "isl", "osl", "batch_size", "seq_len"}
 
-// Swept returns the numeric column that the rows of a load or an experiment vary, or nil if all rows agree.
+// parallelSizes are the columns whose product is the number of GPUs.
+var parallelSizes = []string{"tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"}
+
+// GPUCount is the name of the column that Swept returns for rows with different kinds of parallelism.
+const GPUCount = "GPUs"
+
+// Swept returns the numeric column that the rows of a load or an experiment vary, or nil if all rows agree. If they vary
+// several parallel sizes, it is the number of GPUs.
 func (f *Facets) Swept() *Param {
 	var varying []*Param
+	sizes := 0
 	for i := range f.Params {
 		if p := &f.Params[i]; p.Numeric && p.Varies() {
 			varying = append(varying, p)
+			if slices.Contains(parallelSizes, p.Name) {
+				sizes++
+			}
 		}
+	}
+
+	concurrent := slices.ContainsFunc(varying, func(p *Param) bool { return slices.Contains(sweptColumns[:2], p.Name) })
+	if gpus := f.GPUs(); sizes > 1 && !concurrent && len(Distinct(gpus)) > 1 {
+		return &Param{Name: GPUCount, Numeric: true, Value: gpus}
 	}
 
 	for _, name := range sweptColumns {
@@ -46,8 +66,7 @@ func (f *Facets) Column(name string) []float64 {
 func (f *Facets) GPUs() []float64 {
 	var out []float64
 	for _, p := range f.Params {
-		if !p.Numeric || !slices.Contains([]string{"tensor_parallel_size", "pipeline_parallel_size",
-			"data_parallel_size"}, p.Name) {
+		if !p.Numeric || !slices.Contains(parallelSizes, p.Name) {
 			continue
 		}
 		if out == nil {
@@ -65,12 +84,83 @@ func (f *Facets) GPUs() []float64 {
 	return out
 }
 
-// Efficiency returns the throughput per GPU of each row over that of the row with the fewest GPUs whose other
-// parameters are equal. It is nil if the number of GPUs does not vary.
+// cells returns the rows as cells of an experiment, or nil if they are none.
+func (f *Facets) cells() []experiment.Cell {
+	if f.Column("throughput_tokens_sec") == nil {
+		return nil
+	}
+
+	out := make([]experiment.Cell, f.Rows)
+	for i := range out {
+		row := map[string]any{}
+		for _, m := range f.Metrics {
+			if v := m.Values[i]; !math.IsNaN(v) {
+				row[m.Name] = v
+			}
+		}
+		for _, p := range f.Params {
+			switch {
+			case p.Cell(i) == "":
+			case p.Numeric:
+				row[p.Name] = p.Value[i]
+			default:
+				row[p.Name] = p.Text[i]
+			}
+		}
+		out[i] = experiment.CellOf(row)
+	}
+	return out
+}
+
+// Families returns the rows of an experiment by parallelism and, if there are several, by model and load. The column is ""
+// if the rows are no experiment.
+func (f *Facets) Families() Series {
+	cells := f.cells()
+	if cells == nil {
+		return Series{}
+	}
+
+	s := Series{Column: "parallelism"}
+	several := func(of func(*experiment.Cell) string) bool {
+		return slices.ContainsFunc(cells, func(c experiment.Cell) bool { return of(&c) != of(&cells[0]) })
+	}
+	models, loads := several(func(c *experiment.Cell) string { return c.Model }), several((*experiment.Cell).Load)
+	for i := range cells {
+		name := cmp.Or(cells[i].Family(), "one GPU")
+		if models {
+			name += ", " + cells[i].Model
+		}
+		if loads {
+			name += ", " + cells[i].Load()
+		}
+		at := slices.Index(s.Names, name)
+		if at < 0 {
+			at = len(s.Names)
+			s.Names = append(s.Names, name)
+		}
+		s.Code = append(s.Code, at)
+	}
+	return s
+}
+
+// Efficiency returns the throughput per GPU of each row over that of its baseline. The baseline of a cell of an experiment
+// is that of the table of its export. That of other rows is the row with the fewest GPUs whose other parameters are
+// equal. It is nil if the number of GPUs does not vary.
 func (f *Facets) Efficiency() []float64 {
 	gpus, rate := f.GPUs(), f.Latency
 	if gpus == nil || len(Distinct(gpus)) < 2 || rate == nil {
 		return nil
+	}
+
+	if cells := f.cells(); cells != nil {
+		out := make([]float64, f.Rows)
+		for i := range cells {
+			out[i] = math.NaN()
+			if pct := experiment.Efficiency(cells, &cells[i]); pct != nil {
+				out[i] = *pct / 100
+			}
+		}
+		return orNil(out)
 	}
 
 	least := map[string]int{}

@@ -1,8 +1,11 @@
 package model
 
 import (
+	"fmt"
 	"math"
 	"testing"
+
+	"aicplan/sink/catalog"
 )
 
 // TestSweptColumn checks that the column that varies is the axis, and that constants are not.
@@ -35,5 +38,33 @@ func TestEfficiency(t *testing.T) {
 		if math.Abs(efficiency[i]-want) > 1e-12 {
 			t.Errorf("row %d: efficiency %v, want %v", i, efficiency[i], want)
 		}
+	}
+}
+
+// Cells of an experiment have the baseline of its table, whatever else differs, and are drawn over the number of GPUs
+// with a series for each kind of parallelism.
+func TestCellsOfExperiment(t *testing.T) {
+	t.Parallel()
+	rate := []float64{100, 180, 150, 300}
+	f := &Facets{Rows: 4, Latency: rate, Metrics: []Measured{{catalog.Column{Name: "throughput_tokens_sec"}, rate}},
+		Params: []Param{
+			{Name: "experiment_id", Text: []string{"E1", "E2", "E3", "E4"}},
+			{Name: "tensor_parallel_size", Numeric: true, Value: []float64{1, 2, 1, 4}},
+			{Name: "pipeline_parallel_size", Numeric: true, Value: []float64{1, 1, 2, 1}},
+			{Name: "gpu_memory_utilization", Numeric: true, Value: []float64{math.NaN(), math.NaN(), 0.5, math.NaN()}},
+			{Name: "nccl_algo", Text: []string{"", "Ring", "", ""}},
+		}}
+
+	if got := fmt.Sprint(f.Efficiency()); got != "[1 0.9 0.75 0.75]" {
+		t.Errorf("efficiency %s", got)
+	}
+	if p := f.Swept(); p.Name != GPUCount || fmt.Sprint(p.Value) != "[1 2 2 4]" {
+		t.Errorf("swept: %+v", p)
+	}
+	if s := f.Families(); fmt.Sprint(s.Names, s.Code) != "[one GPU TP PP] [0 1 2 1]" {
+		t.Errorf("series: %+v", s)
+	}
+	if cell := f.Params[3].Cell(0) + f.Params[3].Cell(2); cell != "0.5" {
+		t.Errorf("null and 0.5 are %q", cell)
 	}
 }
