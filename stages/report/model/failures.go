@@ -230,6 +230,9 @@ func paramText(object string) string {
 			return object
 		}
 
+		if v == nil {
+			v = ""
+		}
 		parts = append(parts, fmt.Sprintf("%v=%v", name, v))
 	}
 

@@ -139,3 +139,10 @@ func FuzzFailureText(f *testing.F) {
 		paramText(params)
 	})
 }
+
+func TestNullParametersAreEmpty(t *testing.T) {
+	t.Parallel()
+	if got := paramText(`{"m":1,"nccl_algo":null,"n":2}`); got != "m=1 nccl_algo= n=2" {
+		t.Errorf("%q", got)
+	}
+}
