@@ -96,11 +96,11 @@ func Align(results []*Analysis) (note string) {
 	return missing(with, oneWorld)
 }
 
-// balance sets the ratio of the largest to the smallest busy time.
+// balance sets the ratio of the largest to the smallest busy time. It is unknown if a trace is truncated.
 func balance(ranks []*Analysis) {
 	lowest, highest := int64(math.MaxInt64), int64(0)
 	for _, r := range ranks {
-		if r.BusyNs == nil {
+		if r.BusyNs == nil || r.Truncated {
 			return
 		}
 		lowest, highest = min(lowest, *r.BusyNs), max(highest, *r.BusyNs)

@@ -136,3 +136,25 @@ func TestAlignLayouts(t *testing.T) {
 		})
 	}
 }
+
+// The busy time of a truncated trace is that of a part of the run.
+func TestImbalanceOfTruncatedTraceIsUnknown(t *testing.T) {
+	t.Parallel()
+	for _, cut := range []bool{false, true} {
+		var all []*Analysis
+		for i := range 2 {
+			text := "[" + event("gemm", 0, 10, 0) + "," + event("gemm", 20, 10, 0)
+			if !cut || i == 0 {
+				text += "]"
+			}
+			r, err := ReadFrom(strings.NewReader(text), fmt.Sprintf("kineto_trace_%d.json", i), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, r...)
+		}
+		if Align(all); (all[0].Imbalance == nil) != cut {
+			t.Errorf("truncated %v: imbalance %v", cut, dump(all[0].Imbalance))
+		}
+	}
+}

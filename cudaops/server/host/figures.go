@@ -121,6 +121,7 @@ func (t *tracing) into(row worker.Row) {
 	align(t.ranks)
 	n, withSteps, collectives, stepCalls, allSteps := 0, 0, int64(0), int64(0), 0
 	complete := true // no trace is truncated
+	var imbalance *float64
 	sums, known := map[string]float64{}, map[string]int{}
 	for _, rank := range slices.Sorted(maps.Keys(t.ranks)) {
 		f := t.ranks[rank]
@@ -158,9 +159,7 @@ func (t *tracing) into(row worker.Row) {
 		if f.WaitNs != nil {
 			add("comm_wait_ms", float64(*f.WaitNs)/1e6)
 		}
-		if f.result.Imbalance != nil {
-			row["load_imbalance"] = *f.result.Imbalance
-		}
+		imbalance = f.result.Imbalance
 	}
 
 	for column, v := range sums {
@@ -174,8 +173,11 @@ func (t *tracing) into(row worker.Row) {
 	}
 
 	row["traced_ranks"] = n
-	if complete && n >= t.gpus { // else the number is that of a part of the calls
+	if complete && n >= t.gpus { // else the figures are those of a part of the calls or the ranks
 		row["coll_call_num"] = collectives
+		if imbalance != nil {
+			row["load_imbalance"] = *imbalance
+		}
 	}
 	if wall := sums["trace_wall_ms"]; wall > 0 {
 		row["bubble_ratio_pct"] = 100 * sums["trace_bubble_ms"] / wall
