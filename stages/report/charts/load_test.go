@@ -82,6 +82,15 @@ func TestRequestCharts(t *testing.T) {
 	}
 }
 
+func TestTicksHaveNoRoundingErrors(t *testing.T) {
+	t.Parallel()
+	for _, tick := range linearTicks(5, whole)(0.94, 1.16) {
+		if len(tick.label) > len("0.95") {
+			t.Errorf("a tick is labelled %s", tick.label)
+		}
+	}
+}
+
 func TestTicksOfNarrowRangesDiffer(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

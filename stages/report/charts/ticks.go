@@ -131,7 +131,7 @@ func SI(v float64) string {
 // whole writes a number in full up to five digits: three would make powers of two unrecognisable.
 func whole(v float64) string {
 	if math.Abs(v) < 1e5 {
-		return strconv.FormatFloat(v, 'f', -1, 64)
+		return strconv.FormatFloat(math.Round(v*1e9)/1e9, 'f', -1, 64) // a multiple of 0.05 is not exact
 	}
 	return SI(v)
 }
