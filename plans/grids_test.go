@@ -305,3 +305,19 @@ func BenchmarkLoad(b *testing.B) {
 		})
 	}
 }
+
+// TestExperimentsHaveFolders checks that ids which the export rejects, or makes one folder of, are rejected before anything
+// is measured.
+func TestExperimentsHaveFolders(t *testing.T) {
+	for ids, want := range map[string]string{
+		`{experiment_id="E1 a"},{experiment_id="E1/a"}`: "experiment_id names a folder",
+		`{experiment_id=".."}`:                          "experiment_id names a folder",
+		`{experiment_id=""}`:                            "experiment_id names a folder",
+		`{experiment_id="E1.a"},{experiment_id="E1-a"}`: "",
+	} {
+		_, diags := config.Load(options("experiments/tp_scaling.hcl", []string{"experiments=[" + ids + "]"}))
+		if got := text(diags); !strings.Contains(got, want) || want == "" && diags.HasErrors() {
+			t.Errorf("%s: %s", ids, got)
+		}
+	}
+}

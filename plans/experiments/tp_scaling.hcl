@@ -62,6 +62,11 @@ variable "experiments" {
     condition     = length(distinct(var.experiments[*].experiment_id)) == length(var.experiments)
     error_message = "two experiments have the same experiment_id"
   }
+
+  validation {
+    condition     = alltrue([for e in var.experiments : can(regex("^[A-Za-z0-9][A-Za-z0-9._-]*$", e.experiment_id))])
+    error_message = "experiment_id names a folder: use letters, digits, dots, _ and -, beginning with a letter or digit"
+  }
 }
 
 variable "only" {
