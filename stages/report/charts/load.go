@@ -28,7 +28,7 @@ func (d drawing) loads() {
 	if series.Column == swept.Name || len(series.Names) == f.Rows {
 		series = model.Series{} // each row would be a series of its own
 	}
-	if families := f.Families(); swept.Name == model.GPUCount && families.Column != "" {
+	if families := f.Families(); len(families.Names) > 1 && (swept.Name == model.GPUCount || swept.Parallel()) {
 		series = families
 	}
 	front := series

@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -16,6 +17,9 @@ var sweptColumns = []string{"concurrency", "request_rate", "tensor_parallel_size
 // parallelSizes are the columns whose product is the number of GPUs.
 var parallelSizes = []string{"tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"}
 
+// Parallel reports whether the column is a factor of the number of GPUs.
+func (p *Param) Parallel() bool { return slices.Contains(parallelSizes, p.Name) }
+
 // GPUCount is the name of the column that Swept returns for rows with different kinds of parallelism.
 const GPUCount = "GPUs"
 
@@ -27,7 +31,7 @@ func (f *Facets) Swept() *Param {
 	for i := range f.Params {
 		if p := &f.Params[i]; p.Numeric && p.Varies() {
 			varying = append(varying, p)
-			if slices.Contains(parallelSizes, p.Name) {
+			if p.Parallel() {
 				sizes++
 			}
 		}
@@ -66,7 +70,7 @@ func (f *Facets) Column(name string) []float64 {
 func (f *Facets) GPUs() []float64 {
 	var out []float64
 	for _, p := range f.Params {
-		if !p.Numeric || !slices.Contains(parallelSizes, p.Name) {
+		if !p.Numeric || !p.Parallel() {
 			continue
 		}
 		if out == nil {
@@ -112,8 +116,8 @@ func (f *Facets) cells() []experiment.Cell {
 	return out
 }
 
-// Families returns the rows of an experiment by parallelism and, if there are several, by model and load. The column is ""
-// if the rows are no experiment.
+// Families returns the rows of an experiment by parallelism and, if there are several, by model and load. Cells on one GPU
+// belong to the only parallelism of the others, if there is one. The column is "" if the rows are no experiment.
 func (f *Facets) Families() Series {
 	cells := f.cells()
 	if cells == nil {
@@ -125,8 +129,20 @@ func (f *Facets) Families() Series {
 		return slices.ContainsFunc(cells, func(c experiment.Cell) bool { return of(&c) != of(&cells[0]) })
 	}
 	models, loads := several(func(c *experiment.Cell) string { return c.Model }), several((*experiment.Cell).Load)
+
+	kinds := map[string]bool{}
 	for i := range cells {
-		name := cmp.Or(cells[i].Family(), "one GPU")
+		if family := cells[i].Family(); family != "" {
+			kinds[family] = true
+		}
+	}
+	alone := "one GPU"
+	if len(kinds) == 1 {
+		alone = slices.Collect(maps.Keys(kinds))[0]
+	}
+
+	for i := range cells {
+		name := cmp.Or(cells[i].Family(), alone)
 		if models {
 			name += ", " + cells[i].Model
 		}

@@ -64,6 +64,10 @@ func TestCellsOfExperiment(t *testing.T) {
 	if s := f.Families(); fmt.Sprint(s.Names, s.Code) != "[one GPU TP PP] [0 1 2 1]" {
 		t.Errorf("series: %+v", s)
 	}
+	f.Params[2] = Param{Name: "batch_size", Numeric: true, Value: []float64{4, 4, 8, 8}}
+	if s := f.Families(); fmt.Sprint(s.Names, s.Code) != "[TP, batch 4 TP, batch 8] [0 0 1 1]" {
+		t.Errorf("series of two loads: %+v", s)
+	}
 	if cell := f.Params[3].Cell(0) + f.Params[3].Cell(2); cell != "0.5" {
 		t.Errorf("null and 0.5 are %q", cell)
 	}
