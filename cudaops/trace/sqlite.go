@@ -129,7 +129,7 @@ func (e *export) kernels(rec *recording) error {
 	return e.rows(query, func(s *sqlite3.Stmt) {
 		rec.events++
 		iv := interval{s.ColumnInt64(2), s.ColumnInt64(3)}
-		if !usable(iv.start, iv.end-iv.start) {
+		if s.ColumnType(2) == sqlite3.NULL || !usable(iv.start, iv.end-iv.start) {
 			rec.skipped++
 			return
 		}
@@ -150,7 +150,8 @@ func (e *export) copies(rec *recording) error {
 		}
 
 		device, process, _ := e.from(table)
-		err := e.rows(fmt.Sprintf("SELECT %s, %s, start, end FROM %s", device, process, table), func(s *sqlite3.Stmt) {
+		query := fmt.Sprintf("SELECT %s, %s, start, end FROM %s WHERE start IS NOT NULL", device, process, table)
+		err := e.rows(query, func(s *sqlite3.Stmt) {
 			if iv := (interval{s.ColumnInt64(2), s.ColumnInt64(3)}); usable(iv.start, iv.end-iv.start) {
 				d := rec.device(origin{device: s.ColumnText(0), pid: s.ColumnText(1)})
 				d.copies = append(d.copies, iv)
@@ -171,7 +172,7 @@ func (e *export) steps(rec *recording) error {
 	}
 
 	query := `SELECT start, end, COALESCE(text, n.value) AS name FROM NVTX_EVENTS LEFT JOIN StringIds AS n ON n.id = ` +
-		e.column(rangeTable, "textId") + ` WHERE end IS NOT NULL AND (`
+		e.column(rangeTable, "textId") + ` WHERE start IS NOT NULL AND end IS NOT NULL AND (`
 	for i, name := range stepNames {
 		if i > 0 {
 			query += " OR "
