@@ -35,6 +35,12 @@ func (t *Table) Copies() Result {
 	step := t.Exact()
 	marked := map[int]bool{}
 
+	for row := range t.Values {
+		if why := t.unusable(row); why != "" {
+			out.skip(row, why)
+		}
+	}
+
 	for _, name := range t.Key {
 		problem, rows := t.copiesAlong(name, step)
 		if problem == "" {

@@ -155,7 +155,7 @@ var matrix = []struct{ check, column, verdicts string }{
 	{`check "limits" { system = system.h200_sxm }`, "m", "P u P P P P P P P P P  P P P P P P P"},
 	{`check "trend" {}`, "latency", "P u u u u u u u P P P  u u F u u P u"},
 	{`check "trend" {}`, "m", "P u u u P u u u P P P  u u u u u P u"},
-	{`check "copies" {}`, "latency", "P u P P P P u u P P P  P P P P P P u"},
+	{`check "copies" {}`, "latency", "P u u u u u u u P P P  u u P u P P u"},
 	{`check "rows" { condition = latency > 0 }`, "latency", "P u u u u F u F P P P  F F P u P P u"},
 	{`check "rows" { condition = !throttled }`, "throttled", "P u - - u - u F P P P  - - - u P P u"},
 	{`check "rows" { condition = error_rate == 0 }`, "error_rate", "P u u u u F u F P P P  P P F u P P u"},
