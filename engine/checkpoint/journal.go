@@ -46,6 +46,7 @@ type Journal struct {
 type index struct {
 	segments []string // paths
 	read     []int64  // bytes read of each segment
+	sizes    []int64  // size of each segment when it was loaded
 	entries  map[caseKey]ref
 	counts   map[Kind]int
 	epochs   []string // withdrawal tokens; the first is "", for cases that were never withdrawn
@@ -187,8 +188,13 @@ func (j *Journal) loadSegments(dir string) error {
 		if !j.store.reads(path) {
 			continue
 		}
+		info, err := os.Stat(path) // before it is read: what is appended meanwhile makes it larger
+		if err != nil {
+			return fileutil.Explain("read", path, err)
+		}
+
 		n := int32(len(j.segments))
-		j.segments = append(j.segments, path)
+		j.segments, j.sizes = append(j.segments, path), append(j.sizes, info.Size())
 		damage, err := j.readSegment(n, 0)
 		if err != nil {
 			return err

@@ -64,7 +64,7 @@ func (j *Journal) Refresh() (version int, err error) {
 	return j.version, nil
 }
 
-// Stale reports whether another process has added or removed segments since a journal was read.
+// Stale reports whether another process has added, extended or removed segments since a journal was loaded.
 func (s *Store) Stale() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,9 +80,22 @@ func (s *Store) Stale() bool {
 
 		now = slices.DeleteFunc(now, func(path string) bool { return !s.reads(path) })
 		j.mu.Lock()
-		same := slices.Equal(now, j.segments)
+		same := slices.Equal(now, j.segments) && !j.grown()
 		j.mu.Unlock()
 		if !same {
+			return true
+		}
+	}
+	return false
+}
+
+// grown reports whether a segment of another process is larger than when it was loaded. The caller has locked j.mu.
+func (j *Journal) grown() bool {
+	for n, size := range j.sizes {
+		if j.own[j.segments[n]] {
+			continue
+		}
+		if info, err := os.Stat(j.segments[n]); err != nil || info.Size() != size {
 			return true
 		}
 	}

@@ -78,3 +78,42 @@ func TestRefresh(t *testing.T) {
 	}
 	refresh(all, "b2")
 }
+
+// TestStaleAfterAppend: a journal is stale once another process has added to a segment that it has read.
+func TestStaleAfterAppend(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	open := func() (*Store, *Journal) {
+		s, err := Open(dir, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+
+		j, err := s.Journal(Context{Op: "gemm", Runtime: "cpu"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, j
+	}
+	add := func(j *Journal, id string) {
+		if err := j.Append(Entry{ID: id, Kind: Measured, Payload: []byte(`{"rows":[{}]}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	writer, rows := open()
+	add(rows, "a1")
+	planner, _ := open()
+	if planner.Stale() {
+		t.Error("a journal that was just read is stale")
+	}
+
+	add(rows, "a2")
+	if !planner.Stale() {
+		t.Error("the journal is not stale although another process has added a case to its segment")
+	}
+	if writer.Stale() {
+		t.Error("the writer's own journal is stale")
+	}
+}
