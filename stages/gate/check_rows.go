@@ -86,21 +86,21 @@ func (c *rowsCheck) values() native {
 	return native{ctx: c.ctx, numbers: map[string][]float64{}, flags: map[string][]bool{}}
 }
 
-// mixed returns an error if the condition tests whether values of different types are equal. rec may lack columns.
-func (c *rowsCheck) mixed(rec arrow.Record) hcl.Diagnostics {
-	ctx := c.ctx.NewChild()
-	ctx.Variables = map[string]cty.Value{}
+// typed returns an error if the condition is not true or false for the types of the columns, or tests whether values
+// of different types are equal. rec may lack columns.
+func (c *rowsCheck) typed(rec arrow.Record) hcl.Diagnostics {
+	vars := map[string]cty.Value{}
 	for _, name := range c.names {
-		ctx.Variables[name] = cty.DynamicVal
+		vars[name] = cty.DynamicVal
 		cell := c.values().read(rec, name)
 		for row := range table.Len(rec) {
 			if v, _ := cell(row); !v.IsNull() {
-				ctx.Variables[name] = cty.UnknownVal(v.Type())
+				vars[name] = cty.UnknownVal(v.Type())
 				break
 			}
 		}
 	}
-	return stage.Unequal(c.Condition, ctx)
+	return tried(c.Condition, c.ctx, vars)
 }
 
 // Values returns what identifies the check, with the condition and the plan values that it uses.
@@ -114,7 +114,7 @@ func (c *rowsCheck) run(s *subject) finding {
 		return finding{}
 	}
 
-	if diags := c.mixed(s.rec); diags != nil {
+	if diags := c.typed(s.rec); diags != nil {
 		return failed("the condition cannot be evaluated: " + diags[0].Detail)
 	}
 

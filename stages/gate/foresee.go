@@ -42,7 +42,7 @@ func (c *Config) Forecast(at hcl.Range, in stage.Forecasts) (*stage.Forecast, hc
 		}
 
 		if c, ok := e.check.(*rowsCheck); ok && f != nil && f.Rows != nil {
-			diags = append(diags, c.mixed(f.Rows)...)
+			diags = append(diags, c.typed(f.Rows)...)
 		}
 
 		for _, ref := range e.refs() {
