@@ -83,6 +83,19 @@ func TestDenseModel(t *testing.T) {
 		t.Error(diff)
 	}
 
+	// Activations have the widths k of the products.
+	wide := map[string]bool{}
+	for _, tp := range []int{1, 2, 4, 8} {
+		wide["5120"], wide[fmt.Sprint(8192/tp)], wide[fmt.Sprint(25600/tp)] = true, true, true
+	}
+	scaled := map[string]bool{}
+	for _, l := range lines(got["compute_scale"], []string{"k"}, nil) {
+		scaled[l] = true
+	}
+	if diff := cmp.Diff(wide, scaled); diff != "" {
+		t.Error(diff)
+	}
+
 	heads := map[string]bool{}
 	for _, op := range []string{"attention_context", "attention_generation"} {
 		for _, l := range lines(got[op], []string{"num_heads", "num_key_value_heads", "head_dim", "window_size"}, nil) {

@@ -10,7 +10,10 @@ locals {
     { n = r.n, k = r.k, tp_size = r.tp_size, selected = r.selected }
   ]
 
-  chosen_widths = local.gemm_base ? module.shapes.gemm_widths : distinct([for r in local.gemm_projections : r.k])
+  chosen_widths = local.gemm_base ? module.shapes.gemm_widths : distinct([
+    for r in local.gemm_projections : r.k if r.tp_size == 0 || contains(var.selection.tp_sizes, r.tp_size)
+  ])
+  activation_widths = sort(distinct(concat(module.shapes.gemm_widths, local.chosen_widths)))
 }
 
 grid "gemm" {
@@ -67,7 +70,7 @@ grid "compute_scale" {
   constants   = { quant_dtype = "fp8" }
 
   axis "m" { values = reverse(module.shapes.gemm_tokens) } # tokens
-  axis "k" { values = reverse(module.shapes.gemm_widths) } # width of the activations
+  axis "k" { values = reverse(local.activation_widths) }   # width of the activations
 
   filter "fp8" {
     keep   = local.sm >= 89
