@@ -43,6 +43,9 @@ locals {
     texts   = [for k, v in r : k if try(v != tonumber(v), false)]
   }] if contains(local.odd_kinds, kind)]])
 
+  # Backends look up attributes of attention by profile.
+  profiles = flatten([for f in local.families : [for r in try(f.attention, []) : try([r.profile], [])]])
+
   # A misspelt field is told once, as the misspelling.
   wrong_rows = concat(
     flatten([for f in local.families : [for k in keys(f) :
@@ -54,6 +57,7 @@ locals {
     ]]),
     flatten([for c in local.checked_rows : [for k in c.missing : "The ${c.kind} row of ${c.name} has no ${k}."] if length(c.unknown) == 0]),
     flatten([for c in local.checked_rows : [for k in c.texts : "The ${c.kind} row of ${c.name} has ${k} as a text; write the number without quotes."]]),
+    distinct([for i, p in local.profiles : "Several attention rows have the profile ${p}; give each row a profile of its own." if contains(slice(local.profiles, 0, i), p)]),
   )
 }
 
