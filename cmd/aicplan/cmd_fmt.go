@@ -14,6 +14,7 @@ import (
 	"aicplan/engine/config"
 	"aicplan/engine/run"
 	"aicplan/sink/base/fileutil"
+	"aicplan/sink/base/textutil"
 )
 
 type fmtCmd struct {
@@ -69,7 +70,11 @@ func (c *fmtCmd) stdin(a *app) error {
 		return exitIf(!bytes.Equal(src, out), run.ExitPartial)
 	}
 
-	_, err = a.stdout.Write(out)
+	w := a.stdout
+	if !a.isTerminal(w) {
+		w = textutil.Raw(w) // editors replace their text with this, which may have CRLF line ends
+	}
+	_, err = w.Write(out)
 	return err
 }
 
