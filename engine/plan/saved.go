@@ -99,7 +99,7 @@ func Open(path string) (*Saved, error) {
 }
 
 // Changed lists the differences between p and the saved plan. If there are none, applying p applies the saved
-// plan. The content of the state folder is not compared, because it only reduces the work.
+// plan. The state folder may reduce the work since, but p must not collect cases that the saved plan reuses.
 func (s *Saved) Changed(p *Plan) []string {
 	now := savedStages(p)
 	var out []string
@@ -123,8 +123,44 @@ func (s *Saved) Changed(p *Plan) []string {
 		}
 	}
 
+	if len(out) == 0 {
+		out = s.moreToCollect(p)
+	}
+
 	sort.Strings(out)
 	return out
+}
+
+// moreToCollect lists the stages that collect more cases than in the saved plan, such as after a change of an op's
+// code.
+func (s *Saved) moreToCollect(p *Plan) []string {
+	before := map[string]int{}
+	for _, old := range s.Summary.Stages {
+		if n, known := old.toCollect(); known {
+			before[old.Address] = n
+		}
+	}
+
+	var out []string
+	for _, now := range Summarize(p).Stages {
+		n, known := now.toCollect()
+		if old, ok := before[now.Address]; ok && known && n > old {
+			out = append(out, fmt.Sprintf("%s has %s to collect instead of %d (%s)", now.Address,
+				textutil.Counted(n, "case"), old, now.Reason))
+		}
+	}
+	return out
+}
+
+// toCollect returns how many cases a stage that measures collects, and whether that is known.
+func (s StageSummary) toCollect() (n int, known bool) {
+	switch {
+	case !s.Measures:
+		return 0, false
+	case s.Cases != nil:
+		return s.Cases.Collect, true
+	}
+	return 0, s.Action == stage.ActionReuse
 }
 
 func savedStages(p *Plan) map[string]SavedStage {

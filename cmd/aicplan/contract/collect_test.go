@@ -579,6 +579,18 @@ func TestSavedPlans(t *testing.T) {
 	if a := saved.Summary.action("collect.s"); a != "stale" {
 		t.Errorf("the saved plan has the action %q", a)
 	}
+
+	// A plan that reuses all cases does not measure them with other code.
+	f.write("plan.hcl", growPlan)
+	f.expect(0, "plan", "--out", "r.plan", "--var", "n=2", "plan.hcl")
+	f.write("ops.py", strings.Replace(stepsOp, "1.0 +", "2.0 +", 1))
+	want := "collect.s has 4 cases to collect instead of 0 (measured before under other conditions: the code of ops.py"
+	if out := f.expect(1, "apply", "r.plan"); !strings.Contains(string(out.stderr), want) {
+		t.Errorf("the error is %q, want %q", out.stderr, want)
+	}
+	if n := len(f.calls()); n != 4 {
+		t.Errorf("a plan with nothing to collect measured %d cases", n-4)
+	}
 }
 
 // TestVerify measures a sample again.
