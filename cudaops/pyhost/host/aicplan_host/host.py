@@ -456,11 +456,13 @@ class Host:
         # Collectors that sweep skip a point that runs out of memory, or raise another error at their end.
         refused = self._refusals() - refused
         lacked, self._refused = refused > self._refused, outer + refused
-        if (lacked or failure and failure.get("class") == RESOURCE) and not (failure and failure.get("fatal")) and not restart and not again:
-            if not self._alone or not case.get("in_place") and self.defers(case):
-                raise Crowded("out of memory", self.offers.reached())
+        lacked = lacked or failure is not None and failure.get("class") == RESOURCE
+        fatal = failure is not None and failure.get("fatal")
+        last = self._alone and (case.get("in_place") or not self.defers(case))
+        if lacked and not fatal and not restart and not again and not last:
+            raise Crowded("out of memory", self.offers.reached())
         restart = restart or case.get("restart")
-        if not (failure and failure.get("fatal")):
+        if not fatal:
             doubtful = failure is not None and self.bench.deferral is not None and self.bench.deferral.doubtful
             again = again or doubtful or case["seq"] in self._ended or isinstance(rows, Deferred) and not rows.traceable
         end = End(case, op, rows, failure, time.perf_counter() - started, self.bench.attachments.take())
@@ -468,7 +470,7 @@ class Host:
             self._again(case)
         elif not isinstance(rows, Deferred):
             self._finish(end)
-        elif failure and failure.get("fatal"):
+        elif fatal:
             end.rows = []
             self._finish(end)
         else:
