@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"aicplan/sink/base/textutil"
 )
@@ -22,13 +23,17 @@ var (
 	ErrClosed = errors.New("the state folder was closed")
 )
 
-// FormatError reports a state folder of another format version.
+// FormatError reports a state folder of another format version, or whose file named format is lost or damaged.
 type FormatError struct {
 	Dir   string
-	Found string // the content of the file named format
+	Found string // the content of the file named format, "" if it is lost
 }
 
 func (e *FormatError) Error() string {
+	if _, err := strconv.Atoi(e.Found); err != nil {
+		return fmt.Sprintf("the file format of the state folder %s is lost or damaged; it contains %q: write %d into it, which keeps "+
+			"the measured cases, or choose another folder with --state-dir", e.Dir, textutil.Clip(e.Found, 20), Format)
+	}
 	return fmt.Sprintf(
 		"state folder %s has format %q, this aicplan reads and writes format %d: choose another folder with --state-dir, "+
 			"or delete %s and measure again",

@@ -19,6 +19,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -341,6 +342,10 @@ func (s *Store) checkEmpty() error {
 	entries, err := readDir(s.Dir)
 	if err != nil {
 		return err
+	}
+
+	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "journal" && e.IsDir() }) {
+		return &FormatError{Dir: s.Dir}
 	}
 
 	for _, e := range entries {

@@ -86,9 +86,14 @@ func TestOpenRefusesWhatItMustNotTouch(t *testing.T) {
 		}
 		return dir
 	}
+	lost := t.TempDir()
+	if err := os.Mkdir(filepath.Join(lost, "journal"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for _, tc := range []struct{ name, dir, want string }{
 		{"another format", write("format", "7\n"), `has format "7", this aicplan reads and writes format 2`},
-		{"damaged", write("format", "x"), `has format "x"`},
+		{"damaged", write("format", "x"), `contains "x": write 2 into it`},
+		{"lost", lost, `contains "": write 2 into it`},
 		{"other files", write("notes.txt", ""), `it contains "notes.txt" and no file named format`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
