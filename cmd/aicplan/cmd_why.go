@@ -74,7 +74,8 @@ func (c *whyCmd) Run(a *app) error {
 		return err
 	}
 
-	return exitIf(len(v.Problems) > 0, run.ExitError) // a name or value that the grid does not have
+	// A name or value that the grid does not have, or its points.
+	return exitIf(len(v.Problems) > 0 || v.Point != nil && len(v.Point.Problems) > 0, run.ExitError)
 }
 
 // gridOf returns in if it is a grid, else the grid whose cases it handles. It returns an error if there
