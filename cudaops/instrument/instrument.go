@@ -176,9 +176,6 @@ func (in *Instrument) direct() (batch []*offer, settled bool) {
 		return nil, false
 	}
 	for _, m := range in.members {
-		if !m.parked {
-			continue // it waits for a process of its case, and would not reply
-		}
 		for _, o := range m.offers {
 			if !o.ended {
 				batch = append(batch, o)

@@ -777,45 +777,6 @@ def run(us, points, restart, perf_filename, device):
     return WORKER_RESTART if restart else None
 `
 
-// leaking is a collector that asks for a fresh process if a quarter of the memory is allocated when its call ends.
-const leaking = `
-import torch
-from helper import WORKER_RESTART, benchmark_with_power, log_perf
-
-leak = []
-
-def run(mb, leaks, perf_filename, device):
-    memory = torch.Memory(mb << 20)
-    with benchmark_with_power(device=device, kernel_func=lambda kept=memory: torch.kernel(20e-6)) as got:
-        log_perf(item_list=[{"latency": got["latency_ms"]}], perf_filename=perf_filename)
-    if leaks:
-        leak.append(torch.Memory(40 << 20))
-    if torch.cuda.memory_allocated(device) > torch.cuda.get_device_properties(device).total_memory // 4:
-        return WORKER_RESTART
-`
-
-func TestMemoryOfOtherCasesRestartsNoProcess(t *testing.T) {
-	for _, leaks := range []bool{false, true} {
-		b := hosting(t, leaking, `{"memory": 104857600}`, "mb", "leaks")
-		n := 6
-		if leaks {
-			n = 1
-		}
-		for range n {
-			b.submit("x", m{"mb": 10, "leaks": leaks}, nil)
-		}
-		if _, answers := b.ends(n); len(answers) != n {
-			t.Errorf("%d ends", len(answers))
-		}
-		if !leaks {
-			b.send(map[string]string{"type": worker.TypeShutdown})
-		}
-		if bye := b.bye(); (bye.Restart != "") != leaks {
-			t.Errorf("leaks %v: bye %+v", leaks, bye)
-		}
-	}
-}
-
 // hosting is a worker with one op x, which a collector with this code measures.
 func hosting(t *testing.T, code, gpu string, args ...string) *batch {
 	t.Helper()
@@ -1070,8 +1031,6 @@ func TestTensorThatTheNextPointChanges(t *testing.T) {
 // estimating is a collector that makes other numbers of two latencies. The first kernels are slow, so the estimates of
 // both are equal.
 const estimating = `
-import copy
-import statistics
 import torch
 from helper import benchmark_with_power, log_perf
 
@@ -1091,10 +1050,6 @@ def run(form, perf_filename, device):
     if form in ("floats", "texts", "short texts"):
         for latency in [float(measured(20)), float(measured(25))]:
             log(latency if form == "floats" else ("%.6f" if form == "texts" else "%.4f") % latency)
-    elif form == "mean":
-        log(statistics.mean([measured(20), measured(40)]))
-    elif form == "copy":
-        log(copy.deepcopy({"latency": measured(20)})["latency"])
     elif form == "factor":
         latency = float(measured(20))
         log(latency)
@@ -1123,7 +1078,7 @@ def run(form, perf_filename, device):
 
 func TestNumbersThatAreMadeOfEstimates(t *testing.T) {
 	for form, want := range map[string][]float64{
-		"floats": {0.02, 0.025}, "texts": {0.02, 0.025}, "short texts": {0.02, 0.025}, "factor": {0.02, 0.074}, "mean": {0.03}, "copy": {0.02},
+		"floats": {0.02, 0.025}, "texts": {0.02, 0.025}, "short texts": {0.02, 0.025}, "factor": {0.02, 0.074},
 		"difference": {0.03}, "file": {0.02}, "limit": {0.02}, "late": {0.074}, "late change": {0.02},
 	} {
 		b := hosting(t, estimating, `{"slow": 3}`, "form")
@@ -1154,44 +1109,6 @@ func TestCaseThatBeginsAgainReportsIt(t *testing.T) {
 	for name, b := range map[string]*batch{"changes a tensor": changes, "lacks memory": lacks} {
 		if b.ends(1); b.again == 0 {
 			t.Errorf("no start of a case that %s reports that it begins again", name)
-		}
-	}
-}
-
-// starting is a collector that measures a point in a process that it starts, after others that are not measured yet.
-const starting = `
-import os
-import torch
-from helper import benchmark_with_power, log_perf
-
-def run(points, perf_filename, device):
-    for point in range(points):
-        measure(point, perf_filename, device)
-    child = os.fork()
-    if child == 0:
-        measure(points, perf_filename, device)
-        os._exit(0)
-    os.waitpid(child, 0)
-
-def measure(point, perf_filename, device):
-    with benchmark_with_power(device=device, kernel_func=lambda: torch.kernel(20e-6 * (point + 1))) as got:
-        log_perf(item_list=[{"latency": got["latency_ms"], "point": point}], perf_filename=perf_filename)
-`
-
-func TestProcessOfACaseIsMeasuredBeforeItsOtherPoints(t *testing.T) {
-	b := hosting(t, starting, `{}`, "points")
-	for range 2 {
-		b.submit("x", m{"points": 2}, nil)
-	}
-	_, answers := b.ends(2)
-	for seq, a := range answers {
-		if a.Failure != nil || len(a.Rows) != 3 {
-			t.Fatalf("case %d: %d rows, %+v", seq, len(a.Rows), a.Failure)
-		}
-		for _, row := range a.Rows {
-			if want := 0.02 * (row["point"].(float64) + 1); math.Abs(latencyOf(row)/want-1) > 2e-3 {
-				t.Errorf("case %d, point %v: %v ms, want %v", seq, row["point"], latencyOf(row), want)
-			}
 		}
 	}
 }

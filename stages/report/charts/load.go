@@ -68,13 +68,7 @@ func (d drawing) loads() {
 func bySwept(p *model.Param) model.Series {
 	s := model.Series{Column: p.Name}
 	for i := range p.Value {
-		name := p.Name + " " + p.Cell(i)
-		at := slices.Index(s.Names, name)
-		if at < 0 {
-			at = len(s.Names)
-			s.Names = append(s.Names, name)
-		}
-		s.Code = append(s.Code, at)
+		s.Add(p.Name + " " + p.Cell(i))
 	}
 	return s
 }

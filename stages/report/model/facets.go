@@ -23,6 +23,16 @@ type Series struct {
 	Code   []int    // by row; -1 without a word
 }
 
+// Add adds a row to the series with a name. The names are in the order of the rows then.
+func (s *Series) Add(name string) {
+	at := slices.Index(s.Names, name)
+	if at < 0 {
+		at = len(s.Names)
+		s.Names = append(s.Names, name)
+	}
+	s.Code = append(s.Code, at)
+}
+
 // Facets are columns of equal length with one value for each row of the table: NaN if the
 // row has none. A column without any value is nil.
 type Facets struct {

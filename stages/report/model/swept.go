@@ -149,12 +149,7 @@ func (f *Facets) Families() Series {
 		if loads {
 			name += ", " + cells[i].Load()
 		}
-		at := slices.Index(s.Names, name)
-		if at < 0 {
-			at = len(s.Names)
-			s.Names = append(s.Names, name)
-		}
-		s.Code = append(s.Code, at)
+		s.Add(name)
 	}
 	return s
 }

@@ -18,17 +18,12 @@ class Later(float):
 
     __slots__ = ("branches", "terms")
 
-    def __new__(cls, value, terms=None, branches=None):
+    def __new__(cls, value, terms, branches):
         """terms are factors by the handle of a prepared case; None is the handle of a
         constant. branches is a list that the comparisons of all numbers go to."""
-        if branches is None:
-            return float(value)  # the module statistics converts its results to the type of their numbers
         self = float.__new__(cls, value)
         self.terms, self.branches = terms, branches
         return self
-
-    def __reduce__(self):
-        return float, (float(self),)  # the measurement of a copy is found by its value
 
     def _plus(self, other, sign):
         if not isinstance(other, (int, float)):

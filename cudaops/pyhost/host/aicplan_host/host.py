@@ -323,44 +323,20 @@ class Host:
 
     def _watch_memory(self):
         """Gives a case the GPU to itself if its collector reads the free memory: beside other cases it would choose
-        other work. Such a case begins once more, and so does every later one of its op. Leaves other prepared cases
-        out of the memory that a collector finds allocated."""
+        other work. Such a case begins once more, and so does every later one of its op."""
         cuda, own = sys.modules["torch"].cuda, os.path.join(self.root, "collector") + os.sep
         read = cuda.mem_get_info
 
-        def collects():
-            return self.sink.open and self.offers.here and sys._getframe(2).f_code.co_filename.startswith(own)
-
         def mem_get_info(*args, **keywords):
             op, alone = self.offers.op, self._alone and self.bench.deferral is None
-            if collects() and not (alone and op in self._sized):
+            reads = self.sink.open and self.offers.here and sys._getframe(1).f_code.co_filename.startswith(own)
+            if reads and not (alone and op in self._sized):
                 self._sized.add(op)
                 self._ended.add(self.offers.seq)  # the collector may catch the exception, or raise it in a thread
                 raise AtOnce
             return read(*args, **keywords)
 
         cuda.mem_get_info = mem_get_info
-
-        # Collectors ask for a fresh process if they find much memory allocated when their call ends.
-        def memory_allocated(*args, **keywords):
-            allocated = self._allocated(*args, **keywords)
-            return max(0, allocated - self._beside) if collects() else allocated
-
-        self._allocated, cuda.memory_allocated = cuda.memory_allocated, memory_allocated
-
-    _allocated = staticmethod(lambda *_: 0)  # torch's count of bytes
-    _beside = _idle = 0  # bytes of other prepared cases, and those that stay allocated without any
-
-    @contextlib.contextmanager
-    def _beside_others(self):
-        """Within it, _beside is what a case finds allocated that is of others."""
-        outer, allocated = self._beside, self._allocated(self.torch_device) if self.bench._cuda is not None else 0
-        self._idle = self._idle if self.offers.open else allocated
-        self._beside = max(0, allocated - self._idle)
-        try:
-            yield
-        finally:
-            self._beside = outer
 
     def _folder_of_ops(self):
         if not self._ops_folder:
@@ -423,7 +399,6 @@ class Host:
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.offers.case(case["op"], case["seq"]))
             stack.enter_context(self.bench.case())
-            stack.enter_context(self._beside_others())
             if self.shim is not None:
                 stack.enter_context(self.shim.case())
             self._case(case, op)
