@@ -81,7 +81,7 @@ class Host:
         self._pending = []  # cases that wait for measurements only
         self._aside = collections.deque()  # cases that ran out of memory beside others
         self._sized = set()  # ops whose collectors choose their work by the free memory
-        self._ended = set()  # numbers of the cases that have read it beside others
+        self._misread = set()  # numbers of the cases that have read it beside others
         self.defaults = None  # torch's, before any op has changed them
         self.restart = ""  # why the process is to be replaced once no case waits in its call
         self.sink = Sink()
@@ -332,7 +332,7 @@ class Host:
             reads = self.sink.open and self.offers.here and sys._getframe(1).f_code.co_filename.startswith(own)
             if reads and not (alone and op in self._sized):
                 self._sized.add(op)
-                self._ended.add(self.offers.seq)  # the collector may catch the exception, or raise it in a thread
+                self._misread.add(self.offers.seq)  # the collector may catch the exception, or raise it in a thread
                 raise AtOnce
             return read(*args, **keywords)
 
@@ -408,7 +408,7 @@ class Host:
         started = time.perf_counter()
         failure = restart = None
         again = False
-        self._ended.discard(case["seq"])
+        self._misread.discard(case["seq"])
         refused, outer, self._refused = self._refusals(), self._refused, 0
         try:
             if op is None:
@@ -439,7 +439,7 @@ class Host:
         restart = restart or case.get("restart")
         if not fatal:
             doubtful = failure is not None and self.bench.deferral is not None and self.bench.deferral.doubtful
-            again = again or doubtful or case["seq"] in self._ended or isinstance(rows, Deferred) and not rows.traceable
+            again = again or doubtful or case["seq"] in self._misread or isinstance(rows, Deferred) and not rows.traceable
         end = End(case, op, rows, failure, time.perf_counter() - started, self.bench.attachments.take())
         if again:
             self._again(case)
