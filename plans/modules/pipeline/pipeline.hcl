@@ -82,7 +82,7 @@ collect "op" {
   system     = var.system
   bind       = var.bindings[each.key]
   depends_on = [preflight.node]
-  ramp       = [4, 20, 100]
+  ramp       = [4, 100]
 
   unsupported = contains(local.excepted, each.key) ? var.unsupported[each.key] : null
 
