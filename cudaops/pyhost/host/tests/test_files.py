@@ -164,6 +164,7 @@ class FilesTest(unittest.TestCase):
         with mock.patch.dict(os.environ, {"TMPDIR": self.folder}), mock.patch.object(tempfile, "tempdir", self.folder):
             workdir.own_temporary(long)
             self.assertEqual((os.environ["TMPDIR"], tempfile.gettempdir(), os.listdir(long)), (self.folder, self.folder, []))
+            os.environ.pop("TORCHINDUCTOR_CACHE_DIR", None)
             workdir.own_temporary(short)
             own = os.path.join(short, "tmp")
             self.assertEqual((os.environ["TMPDIR"], tempfile.gettempdir()), (own, own))

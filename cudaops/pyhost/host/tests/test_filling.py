@@ -92,8 +92,10 @@ def fake_torch():
 
 class FillingTest(unittest.TestCase):
     def setUp(self):
-        self.torch = sys.modules["torch"] = fake_torch()
-        self.addCleanup(sys.modules.pop, "torch")
+        self.torch = fake_torch()
+        modules = unittest.mock.patch.dict(sys.modules, torch=self.torch)
+        modules.start()
+        self.addCleanup(modules.stop)
         self.bench = types.SimpleNamespace(seed=7)
         self.filling = Filling(self.bench)
 
@@ -195,7 +197,6 @@ class FillingTest(unittest.TestCase):
 
     def test_without_torch(self):
         del sys.modules["torch"]
-        self.addCleanup(sys.modules.setdefault, "torch", None)
         with self.filling.preparing(), self.filling.paused():
             pass
 
