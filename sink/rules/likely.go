@@ -81,6 +81,8 @@ type Kernel struct {
 	Seconds float64
 	// ComputeBound is true if the operations take longer than the bytes. Such kernels draw the most power.
 	ComputeBound bool
+	// Cold is true if the op is measured with operands from memory.
+	Cold bool
 }
 
 // Likely estimates the kernels of each row on a system from its peaks and what kernels usually reach of

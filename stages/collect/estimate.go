@@ -122,7 +122,9 @@ func (p *planning) fromPeaks() error {
 // timeOf sets the time to that of n cases whose kernels are like those of a sample. It reports whether it is known.
 func (p *planning) timeOf(sample []rules.Kernel, n int) bool {
 	total, known := 0.0, 0
+	bind, _ := p.bind.(map[string]any)
 	for _, k := range sample {
+		_, k.Cold = bind["cache"]
 		if each := p.kind().CaseSeconds(p.runtime, p.settings, k); k.Seconds > 0 && each > 0 {
 			total += each
 			known++

@@ -75,11 +75,13 @@ func sustained(s measure.Settings) bool {
 }
 
 const (
-	pythonHostSeconds = 15e-3 // preparing on several cores: layers, operands, capture
+	pythonHostSeconds = 5e-3 // preparing on several cores: layers, operands, capture
 	pythonGapSeconds  = 4e-3
 	pythonCapped      = 0.06e-3 // the power cap limits few shorter kernels
-	pythonBatch       = 75e-3   // of a capped case in a batch of 40: its share of the heating, and its visits
+	pythonBatch       = 23e-3   // of a capped case in a batch: its share of the heating, and its visits
 	pythonEager       = 10      // executions that find the length of a block
+	pythonCold        = 28e-3   // visits to both forms of a case with a cold cache
+	pythonColdMost    = 0.2e-3  // longer kernels are measured hot only
 )
 
 // CaseSeconds implements Kind.
@@ -95,6 +97,9 @@ func (p *onPython) CaseSeconds(rt *stage.Runtime, s measure.Settings, k rules.Ke
 		gap, host = max(gap, pythonGapSeconds), pythonHostSeconds
 	}
 	extra := pythonEager*kernel + powerSeconds(s)
+	if k.Cold && kernel <= pythonColdMost {
+		extra += pythonCold
+	}
 	if onGPU && s.OperatingPoint == measure.PointSustained && s.WarmupSeconds == 0 && kernel > pythonCapped {
 		return host + gap + max(pythonBatch, float64(s.MinSamples)*kernel) + extra
 	}
