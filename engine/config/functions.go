@@ -40,7 +40,7 @@ func Functions() map[string]function.Function {
 		"element":      stdlib.ElementFunc,
 		"flatten":      stdlib.FlattenFunc,
 		"keys":         stdlib.KeysFunc,
-		"length":       stdlib.LengthFunc,
+		"length":       lengthFunc,
 		"lookup":       stdlib.LookupFunc,
 		"merge":        stdlib.MergeFunc,
 		"powers":       powersFunc,
@@ -189,6 +189,21 @@ var containsFunc = function.New(&function.Spec{
 			return cty.UnknownVal(cty.Bool), nil
 		}
 		return cty.False, nil
+	},
+})
+
+// lengthFunc is like length of the standard library, but also counts the attributes of objects, such as those of a
+// for expression, of a module or of stages with for_each.
+var lengthFunc = function.New(&function.Spec{
+	Description: "the number of elements of a list, set, tuple, map or object",
+	Params: []function.Parameter{{Name: "collection", Type: cty.DynamicPseudoType, AllowUnknown: true,
+		AllowDynamicType: true, AllowMarked: true}},
+	Type: function.StaticReturnType(cty.Number),
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		if t := args[0].Type(); t.IsObjectType() {
+			return cty.NumberIntVal(int64(len(t.AttributeTypes()))).WithSameMarks(args[0]), nil
+		}
+		return stdlib.Length(args[0])
 	},
 })
 
