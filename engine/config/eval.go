@@ -42,6 +42,12 @@ func (s *scope) context(exprs []hcl.Expression, each *eachValue,
 		refs, more := s.references(e, each, bound)
 		diags = append(diags, more...)
 		all = append(all, refs...)
+		for _, t := range s.l.parts(e).variables {
+			if root := t.RootName(); len(t) == 1 && vals[root] == nil && s.l.kinds[root].New != nil {
+				vals[root] = map[string]cty.Value{} // the kind may have no stages in this module
+			}
+		}
+
 		for _, r := range refs {
 			if r.root == "module" {
 				modules[r.name] = append(modules[r.name], r)
