@@ -259,6 +259,14 @@ func (l *loader) declareBlock(m *moduleDecl, dir string, b *hclsyntax.Block) hcl
 		return diags
 	}
 
+	_, isStage := l.kinds[b.Type]
+	repeats := isStage || b.Type == "module"
+	if a := b.Body.Attributes["for_each"]; a != nil && !repeats {
+		m.spoiled[b.Type] = true
+		return append(diags, errorAt(a.NameRange, "Unsupported argument",
+			"A %s block makes one instance. Put it into a module, and give for_each to the module.", b.Type)...)
+	}
+
 	d := &blockDecl{kind: b.Type, name: name, dir: dir, block: b, body: b.Body}
 	if old, dup := m.blocks[b.Type][name]; dup {
 		return append(diags, errorAt(b.DefRange(), "Duplicate "+b.Type,
@@ -271,7 +279,7 @@ func (l *loader) declareBlock(m *moduleDecl, dir string, b *hclsyntax.Block) hcl
 	}
 
 	m.blocks[b.Type][name] = d
-	if _, isStage := l.kinds[b.Type]; isStage || b.Type == "module" {
+	if repeats {
 		d.splitMeta()
 		m.order = append(m.order, d)
 	}
