@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
 )
@@ -235,33 +236,46 @@ func lineOf(d *hcl.Diagnostic, files map[string]*hcl.File) string {
 	return strings.TrimRight(string(line), "\r")
 }
 
-// knownAttributes returns a suggestion to append if HCL reports an attribute that an object does
-// not have.
+// knownAttributes returns a suggestion to append if HCL reports an attribute or a key that an object does not have.
 func knownAttributes(d *hcl.Diagnostic) string {
-	e, ok := d.Expression.(*hclsyntax.ScopeTraversalExpr)
-	if !ok || d.Summary != "Unsupported attribute" || d.EvalContext == nil {
+	if d.EvalContext == nil || d.Summary != "Unsupported attribute" && d.Summary != "Invalid index" {
 		return ""
 	}
 
-	for n := len(e.Traversal) - 1; n > 0; n-- {
-		missing, isAttr := e.Traversal[n].(hcl.TraverseAttr)
-		v, diags := e.Traversal[:n].TraverseAbs(d.EvalContext)
-		if !isAttr || diags.HasErrors() || !v.IsKnown() || v.IsNull() || !v.Type().IsObjectType() ||
-			v.Type().HasAttribute(missing.Name) {
-			continue
-		}
-
-		var names []string
-		for name := range v.Type().AttributeTypes() {
-			if name != "ref" { // internal reference to the block
-				names = append(names, name)
+	switch e := d.Expression.(type) {
+	case *hclsyntax.ScopeTraversalExpr:
+		for n := len(e.Traversal) - 1; n > 0; n-- {
+			v, diags := e.Traversal[:n].TraverseAbs(d.EvalContext)
+			if diags.HasErrors() {
+				continue
+			}
+			switch missing := e.Traversal[n].(type) {
+			case hcl.TraverseAttr:
+				return otherAttributes(v, cty.StringVal(missing.Name))
+			case hcl.TraverseIndex:
+				return otherAttributes(v, missing.Key)
 			}
 		}
 
-		return didYouMean(missing.Name, names)
+	case *hclsyntax.IndexExpr:
+		v, _ := e.Collection.Value(d.EvalContext)
+		key, _ := e.Key.Value(d.EvalContext)
+		return otherAttributes(v, key)
 	}
 
 	return ""
+}
+
+// otherAttributes returns a suggestion for key if v is an object without it.
+func otherAttributes(v, key cty.Value) string {
+	if !v.IsKnown() || v.IsNull() || !v.Type().IsObjectType() || !stage.IsText(key) ||
+		v.Type().HasAttribute(key.AsString()) {
+		return ""
+	}
+
+	names := slices.DeleteFunc(namesOf(v.Type().AttributeTypes()),
+		func(name string) bool { return name == "ref" }) // internal reference to the block
+	return didYouMean(key.AsString(), names)
 }
 
 // DiagJSON is the JSON form of a diagnostic.
