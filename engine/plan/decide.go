@@ -248,6 +248,8 @@ func (p *Plan) judge(s *Stage) {
 		}
 	case rec.Replacing != "":
 		s.Action, s.Reason = stage.ActionStale, "an earlier --replace of it has not ended"
+	case rec.Key == "": // see NoReuse
+		s.Action, s.Reason = stage.ActionStale, "a stage before it had not succeeded when it ran"
 	case rec.Key != s.Key:
 		s.Action, s.Reason = stage.ActionStale, staleReason(rec.Inputs, s.Inputs)
 		if cases != nil && s.Plan.Reason != "" {
