@@ -20,7 +20,7 @@ import (
 type whyCmd struct {
 	planFlags `embed:""`
 	Address   string   `arg:"" help:"Address of a grid, or of a stage with the cases of one."`
-	Values    []string `arg:"" optional:"" help:"name=value of the case; names may be left out."`
+	Values    []string `arg:"" optional:"" help:"name=value of the case. A name that is not given may have any value."`
 	JSON      bool     `name:"json" help:"Print as JSON."`
 }
 
