@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"aicplan/cudaops/cuda"
+	"aicplan/cudaops/worker"
 )
 
 // KernelBinding describes a user's kernel: its source and its launch. A number may be the name of a case
@@ -137,8 +138,12 @@ func parseBinding(raw json.RawMessage) (*KernelBinding, error) {
 	b := new(KernelBinding)
 	d := json.NewDecoder(strings.NewReader(string(raw)))
 	d.DisallowUnknownFields()
-	if err := d.Decode(b); err != nil {
-		return nil, fmt.Errorf("the kernel's binding: %w", err)
+	err := d.Decode(b)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		err = fmt.Errorf("%s must not be a %s", wrong.Field, wrong.Value)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the kernel's binding: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 
 	if b.Name == "" {
@@ -147,14 +152,32 @@ func parseBinding(raw json.RawMessage) (*KernelBinding, error) {
 
 	switch {
 	case strings.TrimSpace(b.Source) == "":
-		return nil, errors.New("the kernel's binding has no source: give the text, such as file(\"kernel.cu\")")
+		return nil, errors.New("the kernel's binding has no source: give the text, or file = \"kernel.cu\"")
 	case b.Entry == "":
 		return nil, errors.New("the kernel's binding has no entry: the name of its extern \"C\" __global__ function")
 	case len(b.Grid) < 1 || len(b.Grid) > 3 || len(b.Block) < 1 || len(b.Block) > 3:
 		return nil, errors.New("grid and block of the kernel's binding need one to three numbers each")
+	case b.DType != "" && b.DType.Size() == 0:
+		return nil, fmt.Errorf("dtype of the kernel's binding is %q; there are float32, bfloat16, float16, fp8 and int8", b.DType)
 	}
 
 	return b, nil
+}
+
+// CheckBinding returns a function that returns why the host would reject a case of a binding. It needs no device.
+func CheckBinding(raw json.RawMessage) (func(worker.Case) error, error) {
+	b, err := parseBinding(raw)
+	if err != nil {
+		return nil, err
+	}
+
+	return func(c worker.Case) error {
+		p := worker.ParseParams(c)
+		v := &values{params: p.Values, err: p.Err}
+		b.launch(v)
+		b.arguments(v)
+		return v.err
+	}, nil
 }
 
 var optionParam = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*\}`)
@@ -206,37 +229,23 @@ type userBuffer struct {
 
 // Kernel prepares a user's kernel for a case.
 func (d *Device) Kernel(b *KernelBinding, label string, params map[string]any) (*Case, error) {
-	c := &Case{Label: label, DType: b.DType, Unsure: true, Columns: map[string]any{"kernel_source": b.Entry}}
-	k := cuda.Launch{Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}}
 	v := &values{params: params}
-	for i, n := range b.Grid {
-		k.Grid[i] = v.launch(n, "grid", 1, 1)
-	}
-
-	for i, n := range b.Block {
-		k.Block[i] = v.launch(n, "block", 1, 1)
-	}
-
-	k.SharedMemory = v.launch(b.Shared, "shared", 0, 0)
-	c.Bytes, c.Flops = v.number(b.Bytes, "bytes", 0), v.number(b.Flops, "flops", 0)
-	options := b.compileOptions(v)
+	l := b.launch(v)
+	args, buffers, rotating := b.arguments(v)
 	if v.err != nil {
 		return nil, v.err
 	}
 
+	c := &Case{Label: label, DType: b.DType, Unsure: true, Columns: map[string]any{"kernel_source": b.Entry},
+		Bytes: l.bytes, Flops: l.flops}
+	k := l.Launch
 	var err error
-
-	if k.Func, err = d.compile(cuda.Program{Name: b.Name, Source: b.Source, Options: options}, b.Entry); err != nil {
+	if k.Func, err = d.compile(cuda.Program{Name: b.Name, Source: b.Source, Options: l.options}, b.Entry); err != nil {
 		return nil, err
 	}
 
 	if err := d.allowShared(k.Func, k.SharedMemory); err != nil {
 		return nil, unsupported(fmt.Sprintf("%d bytes of shared memory for %s", k.SharedMemory, b.Entry), "%v", err)
-	}
-
-	args, buffers, rotating := b.arguments(v)
-	if v.err != nil {
-		return nil, v.err
 	}
 
 	d.rotate(c, rotating)
@@ -265,6 +274,28 @@ func (d *Device) Kernel(b *KernelBinding, label string, params map[string]any) (
 	}
 
 	return c, nil
+}
+
+// launch is a launch of a kernel without its function and arguments.
+type launch struct {
+	cuda.Launch
+	options      []string // of the compiler
+	bytes, flops float64
+}
+
+func (b *KernelBinding) launch(v *values) launch {
+	l := launch{Launch: cuda.Launch{Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}}}
+	for i, n := range b.Grid {
+		l.Grid[i] = v.launch(n, "grid", 1, 1)
+	}
+	for i, n := range b.Block {
+		l.Block[i] = v.launch(n, "block", 1, 1)
+	}
+
+	l.SharedMemory = v.launch(b.Shared, "shared", 0, 0)
+	l.bytes, l.flops = v.number(b.Bytes, "bytes", 0), v.number(b.Flops, "flops", 0)
+	l.options = b.compileOptions(v)
+	return l
 }
 
 // arguments returns the arguments and the buffers of a kernel. rotating is the total size of the inputs in bytes.

@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -93,26 +94,46 @@ func (c *Config) functionUnknown(cases *grid.Cases, planDir string) error {
 		c.runtime.Address, name, textutil.DidYouMean(name, have), known)
 }
 
-// invalidCases counts the cases that have a parameter value which the op does not accept. example describes
-// the first one.
-func (c *Config) invalidCases(cases *grid.Cases, planDir string) (n int, example string) {
-	if c.bind != nil {
-		return 0, ""
-	}
+// checkOf returns the function that checks cases as workers do, or nil if the kind has none or a value is not known yet.
+func (c *Config) checkOf(planDir string) (func(worker.Case) error, error) {
+	about := c.about()
+	switch {
+	case c.bind != nil && about.CheckBinding != nil:
+		raw, err := json.Marshal(c.bind)
+		if err != nil {
+			return nil, err
+		}
+		return about.CheckBinding(raw)
 
-	if check := c.about().Check; check != nil {
+	case c.bind == nil && about.Check != nil:
 		spec, err := c.pools.Command(c.runtime, runtimes.Place{PlanDir: planDir})
 		if err == nil {
 			spec.Init.Blocks, err = c.workerBlocks()
 		}
-		for i := 0; err == nil && i < cases.Len(); i++ { // an error is a value that is not known yet
-			params := cases.ParamsJSON(i)
-			if err := check(spec.Init, worker.Case{Op: c.opName(cases.Spec.Op), Params: params}); err != nil {
-				if n++; n == 1 {
-					example = fmt.Sprintf("case %s of %s: %s", params, c.grid.Address, strings.TrimSuffix(err.Error(), "."))
-				}
+		if err != nil { // a value is not known yet
+			return nil, nil
+		}
+		return func(w worker.Case) error { return about.Check(spec.Init, w) }, nil
+	}
+	return nil, nil
+}
+
+// invalidCases counts the cases that have a parameter value which the op does not accept. example describes
+// the first one.
+func (c *Config) invalidCases(cases *grid.Cases, planDir string) (n int, example string) {
+	check, err := c.checkOf(planDir)
+	if err != nil {
+		return cases.Len(), err.Error()
+	}
+	for i := 0; check != nil && i < cases.Len(); i++ {
+		params := cases.ParamsJSON(i)
+		if err := check(worker.Case{Op: c.opName(cases.Spec.Op), Params: params}); err != nil {
+			if n++; n == 1 {
+				example = fmt.Sprintf("case %s of %s: %s", params, c.grid.Address, strings.TrimSuffix(err.Error(), "."))
 			}
 		}
+	}
+	if check != nil || c.bind != nil {
 		return n, example
 	}
 

@@ -2,6 +2,7 @@ package runtimes
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -81,6 +82,8 @@ type Base struct {
 	Host func(worker.Init) (worker.Host, error)
 	// Check returns why the workers would reject a case, without starting one, or nil. It may be nil itself.
 	Check func(worker.Init, worker.Case) error
+	// CheckBinding returns a function that does the same for cases of a binding. It may be nil.
+	CheckBinding func(json.RawMessage) (func(worker.Case) error, error)
 	// Inside runs the host in the engine's process. It is for hosts without a device and without native code.
 	// With a launcher, the host still has its own process.
 	Inside bool

@@ -31,10 +31,11 @@ func cudaKind() Kind {
 			Binds:      "a CUDA kernel",
 			Instrument: 4,
 		},
-		Host:      func(init worker.Init) (worker.Host, error) { return ops.New(init), nil },
-		Env:       []string{cudaOrder},
-		UsesGPUs:  true,
-		Libraries: []string{"driver", "cublaslt", "nvrtc"},
+		Host:         func(init worker.Init) (worker.Host, error) { return ops.New(init), nil },
+		CheckBinding: ops.CheckBinding,
+		Env:          []string{cudaOrder},
+		UsesGPUs:     true,
+		Libraries:    []string{"driver", "cublaslt", "nvrtc"},
 	}}
 }
 
