@@ -292,8 +292,12 @@ func inWords(line string) string {
 		if _, after, changed := strings.Cut(change, " -> "); changed {
 			change = after
 		}
+		verb := "changed"
+		if was, removed := strings.CutPrefix(change, "removed (was "); removed {
+			change, verb = was, "is not compared any more"
+		}
 		file, _, _ := strings.Cut(strings.Trim(strings.TrimPrefix(change, "added "), `("`), " ")
-		return "the code of " + file + ", or what it imports, changed"
+		return "the code of " + file + ", or what it imports, " + verb
 	case name == instrumentWord:
 		return "another version of the measuring code: " + change
 	case name == readsWord:
