@@ -19,7 +19,7 @@ import (
 type GCOptions struct {
 	// DryRun reports what GC would remove, without removing it.
 	DryRun bool
-	// KeepRuns is the number of newest run folders to keep. Zero keeps all.
+	// KeepRuns is the number of newest run folders to keep.
 	KeepRuns int
 }
 
@@ -165,10 +165,8 @@ func (s *Store) garbage(ctx context.Context, r *GCReport, opts GCOptions) ([]Rem
 	if err != nil {
 		return nil, err
 	}
-	if opts.KeepRuns > 0 && len(runs) > opts.KeepRuns {
-		for _, run := range runs[:len(runs)-opts.KeepRuns] {
-			drop = append(drop, removed(run.Dir, fmt.Sprintf("older than the last %d runs", opts.KeepRuns)))
-		}
+	for _, run := range runs[:max(0, len(runs)-opts.KeepRuns)] {
+		drop = append(drop, removed(run.Dir, fmt.Sprintf("older than the last %d runs", opts.KeepRuns)))
 	}
 
 	slices.SortFunc(drop, func(a, b Removed) int { return strings.Compare(a.Path, b.Path) })
