@@ -313,3 +313,55 @@ func TestWithoutKeys(t *testing.T) {
 		}
 	}
 }
+
+// TestKeyedReferencesTakeLinearMemory loads plans in which each of n instances refers to another by its key.
+func TestKeyedReferencesTakeLinearMemory(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string]string{
+		"plan.hcl": `
+variable "n" { type = number }
+locals { keys = { for i in range(var.n) : "k${i}" => i } }
+thing "a" { for_each = local.keys }
+thing "b" {
+  for_each = local.keys
+  input    = thing.a[each.key]
+}
+module "m" {
+  source   = "./m"
+  for_each = local.keys
+}
+module "n" {
+  source   = "./m"
+  for_each = local.keys
+  value    = module.m[each.key].value
+}
+`,
+		"m/main.hcl": `
+variable "value" { default = 1 }
+output "value" { value = var.value }
+thing "t" { value = var.value }
+`,
+	}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	allocations := func(n int) float64 {
+		return testing.AllocsPerRun(1, func() {
+			_, diags := Load(Options{Path: filepath.Join(dir, "plan.hcl"), Vars: []string{fmt.Sprintf("n=%d", n)},
+				Kinds: map[string]stage.Kind{"thing": stagetest.Thing()}, Runtimes: testRuntimes, Systems: testSystem})
+			if diags.HasErrors() {
+				t.Fatal(diags)
+			}
+		})
+	}
+	if few, many := allocations(200), allocations(400); many > 2.5*few {
+		t.Errorf("%.0f allocations for 200 instances, %.0f for 400", few, many)
+	}
+}

@@ -155,16 +155,30 @@ func (s *scope) moduleValue(refs []ref) (cty.Value, hcl.Diagnostics) {
 		return cty.DynamicVal, diags
 	}
 
+	var wanted []*scope
+	for _, r := range refs {
+		found := s.referred(r)
+		if len(found) == 0 { // the error lists the keys of all instances
+			wanted = children
+			break
+		}
+		wanted = append(wanted, found...)
+	}
+
 	byKey := map[string]cty.Value{}
-	for _, c := range children {
+	for _, c := range wanted {
+		if c.each != nil && byKey[c.each.key] != cty.NilVal {
+			continue
+		}
+
 		attrs := map[string]cty.Value{}
 		for _, r := range refs {
-			wanted := []string{r.attr}
+			names := []string{r.attr}
 			if r.attr == "" {
-				wanted = c.decl.outOrder
+				names = c.decl.outOrder
 			}
 
-			for _, name := range wanted {
+			for _, name := range names {
 				if _, have := attrs[name]; !have {
 					v, more := c.output(name, r.rng)
 					diags = append(diags, more...)
@@ -205,12 +219,20 @@ func (s *scope) stageValue(r ref) (cty.Value, hcl.Diagnostics) {
 		return s.l.instanceValue(ins[0]), diags
 	}
 
+	// Every instance of another stage may refer to one of these instances by its key.
+	label := r.root + "." + r.name
+	if m, ok := s.memo[label]; ok && m.seen == s.l.finished {
+		return m.value, diags
+	}
+
 	byKey := map[string]cty.Value{}
 	for _, in := range ins {
 		byKey[in.Key] = s.l.instanceValue(in)
 	}
 
-	return cty.ObjectVal(byKey), diags
+	v := cty.ObjectVal(byKey)
+	s.memo[label] = memoized{value: v, seen: s.l.finished}
+	return v, diags
 }
 
 // instanceValue returns the value of a stage reference such as collect.gemm.
