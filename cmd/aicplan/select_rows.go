@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"strconv"
+	"math"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -155,19 +155,16 @@ func columnType(t arrow.Record, column int) cty.Type {
 	return cty.DynamicPseudoType
 }
 
-// plainValue converts a cell for expressions. Numbers are parsed from their decimal text, so that they
-// are equal to literals in expressions.
+// plainValue converts a cell for expressions. NaN and infinities become null.
 func plainValue(v any) cty.Value {
 	switch v := v.(type) {
 	case int64:
 		return cty.NumberIntVal(v)
 
 	case float64:
-		n, err := cty.ParseNumberVal(strconv.FormatFloat(v, 'g', -1, 64))
-		if err != nil { // infinite or NaN
-			return cty.NullVal(cty.Number)
+		if !math.IsInf(v, 0) {
+			return stage.Number(v)
 		}
-		return n
 
 	case bool:
 		return cty.BoolVal(v)

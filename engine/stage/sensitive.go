@@ -1,6 +1,9 @@
 package stage
 
 import (
+	"math"
+	"strconv"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 )
@@ -13,6 +16,20 @@ type sensitive string
 
 // IsText reports whether a value is a known string.
 func IsText(v cty.Value) bool { return v.Type() == cty.String && v.IsKnown() && !v.IsNull() }
+
+// Number converts v by way of its shortest decimal text, so that a measured 0.1 equals the literal 0.1 of a plan. NaN
+// becomes null.
+func Number(v float64) cty.Value {
+	if math.IsNaN(v) {
+		return cty.NullVal(cty.Number)
+	}
+
+	n, err := cty.ParseNumberVal(strconv.FormatFloat(v, 'g', -1, 64))
+	if err != nil {
+		return cty.NumberFloatVal(v)
+	}
+	return n
+}
 
 // SensitiveTexts returns the words and numbers in a value, as they may occur in text.
 func SensitiveTexts(v cty.Value) []string {

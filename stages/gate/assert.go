@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -148,7 +146,7 @@ func (a *assertion) run(s *subject) finding {
 		if text := name + " = " + number(v); !slices.Contains(used, text) {
 			used = append(used, text)
 		}
-		return exact(v)
+		return stage.Number(v)
 	}
 
 	ctx := a.ctx.NewChild()
@@ -195,20 +193,6 @@ func (a *assertion) run(s *subject) finding {
 		out.message = cmp.Or(a.Message, "is not true") + " (" + out.value + ")"
 	}
 	return out
-}
-
-// exact converts v by way of its shortest decimal text, so that a measured 0.1 equals the literal 0.1 of
-// a plan. NaN becomes null.
-func exact(v float64) cty.Value {
-	if math.IsNaN(v) {
-		return cty.NullVal(cty.Number)
-	}
-
-	n, err := cty.ParseNumberVal(strconv.FormatFloat(v, 'g', -1, 64))
-	if err != nil {
-		return cty.NumberFloatVal(v)
-	}
-	return n
 }
 
 // oneLine returns the text of an expression on one line, without comments and spaced as fmt does it, so that equal

@@ -245,7 +245,7 @@ func (n native) read(rec arrow.Record, name string) func(int) (cty.Value, string
 			if math.IsNaN(v) || math.IsInf(v, 0) {
 				return null, name + notFinite
 			}
-			return cty.NumberFloatVal(v), ""
+			return stage.Number(v), ""
 		case string:
 			return cty.StringVal(v), ""
 		}

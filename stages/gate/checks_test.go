@@ -221,6 +221,8 @@ func TestLimitsCompareNatively(t *testing.T) {
 	ds := dataset(0.1, 0.1)
 	for _, check := range []string{
 		`check "rows" { condition = latency <= 0.1 }`, `check "rows" { condition = latency == 0.1 }`,
+		`check "rows" { condition = latency <= 0.1 && coalesce(latency, 0) == 0.1 }`,
+		`check "rows" { condition = !(coalesce(latency, 0) > 0.1) }`, // HCL evaluates it
 		`assert "a" { condition = max.latency <= 0.1 && min.latency == 0.1 }`,
 	} {
 		if got := only(t, run(t, ds, check)); got.Result != "pass" {
