@@ -215,7 +215,7 @@ func toCty(v any) cty.Value {
 	case int64:
 		return cty.NumberIntVal(v)
 	case float64:
-		return cty.NumberFloatVal(v)
+		return stage.Number(v)
 	case map[string]any:
 		m := map[string]cty.Value{}
 		for k, e := range v {

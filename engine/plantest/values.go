@@ -10,6 +10,7 @@ import (
 
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
+	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 )
 
@@ -109,7 +110,7 @@ func cell(col arrow.Array, row int) cty.Value {
 	case *array.Int64:
 		return cty.NumberIntVal(a.Value(row))
 	case *array.Float64:
-		return cty.NumberFloatVal(a.Value(row))
+		return stage.Number(a.Value(row))
 	case *array.Boolean:
 		return cty.BoolVal(a.Value(row))
 	}

@@ -227,5 +227,5 @@ func finite(v float64) cty.Value {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return cty.NullVal(cty.Number)
 	}
-	return cty.NumberFloatVal(v)
+	return stage.Number(v)
 }
