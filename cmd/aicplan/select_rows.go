@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -116,9 +115,9 @@ func where(t arrow.Record, text string) (kept arrow.Record, lacking int, err err
 	for row := range table.Len(t) {
 		unknown := false
 		for name, column := range at {
-			v := table.Value(t, column, row)
-			unknown = unknown || v == nil
-			ctx.Variables[name] = plainValue(v)
+			v := stage.Cell(table.Value(t, column, row))
+			unknown = unknown || v.IsNull()
+			ctx.Variables[name] = v
 		}
 
 		v, diags := expr.Value(ctx)
@@ -149,31 +148,10 @@ func where(t arrow.Record, text string) (kept arrow.Record, lacking int, err err
 func columnType(t arrow.Record, column int) cty.Type {
 	for row := range table.Len(t) {
 		if v := table.Value(t, column, row); v != nil {
-			return plainValue(v).Type()
+			return stage.Cell(v).Type()
 		}
 	}
 	return cty.DynamicPseudoType
-}
-
-// plainValue converts a cell for expressions. NaN and infinities become null.
-func plainValue(v any) cty.Value {
-	switch v := v.(type) {
-	case int64:
-		return cty.NumberIntVal(v)
-
-	case float64:
-		if !math.IsInf(v, 0) {
-			return stage.Number(v)
-		}
-
-	case bool:
-		return cty.BoolVal(v)
-
-	case string:
-		return cty.StringVal(v)
-	}
-
-	return cty.NullVal(cty.DynamicPseudoType)
 }
 
 func whereError(diags hcl.Diagnostics, text string) error {

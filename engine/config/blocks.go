@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
@@ -193,40 +195,19 @@ func (s *scope) decodeSystem(d *blockDecl, ctx *hcl.EvalContext) (cty.Value, hcl
 		return cty.DynamicVal, append(diags, errorAt(at, "Unknown system", "%s", sentence(err))...)
 	}
 
-	attrs := map[string]cty.Value{}
-	for k, v := range spec.Object() {
-		attrs[k] = toCty(v)
+	var fields ctyjson.SimpleJSONValue
+	raw, err := json.Marshal(spec.Object())
+	if err == nil {
+		err = json.Unmarshal(raw, &fields)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("system %s: %v", spec.Name, err)) // a spec contains numbers, words and objects of them
 	}
 
+	attrs := fields.Value.AsValueMap()
 	attrs["name"] = cty.StringVal(spec.Name)
 	attrs["ref"] = cty.CapsuleVal(stage.SystemType, spec)
 	return cty.ObjectVal(attrs), diags
-}
-
-// toCty converts the plain values of a system spec.
-func toCty(v any) cty.Value {
-	switch v := v.(type) {
-	case string:
-		return cty.StringVal(v)
-	case bool:
-		return cty.BoolVal(v)
-	case int:
-		return cty.NumberIntVal(int64(v))
-	case int64:
-		return cty.NumberIntVal(v)
-	case float64:
-		return stage.Number(v)
-	case map[string]any:
-		m := map[string]cty.Value{}
-		for k, e := range v {
-			m[k] = toCty(e)
-		}
-		return cty.ObjectVal(m)
-
-	case nil:
-		return cty.NullVal(cty.DynamicPseudoType)
-	}
-	panic(fmt.Sprintf("system spec contains a %T", v))
 }
 
 // sentence formats an error as the detail of a diagnostic: a capital letter and a full stop.

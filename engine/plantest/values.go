@@ -3,8 +3,6 @@ package plantest
 import (
 	"fmt"
 
-	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 
@@ -12,6 +10,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
+	"aicplan/sink/table"
 )
 
 // maxCases limits the result of cases(), because an expression evaluates every element.
@@ -93,27 +92,10 @@ func casesOf(p *plan.Plan, address string) (cty.Value, error) {
 	for i := range out {
 		attrs := map[string]cty.Value{}
 		for c, f := range rec.Schema().Fields() {
-			attrs[f.Name] = cell(rec.Column(c), i)
+			attrs[f.Name] = stage.Cell(table.Value(rec, c, i))
 		}
 		out[i] = cty.ObjectVal(attrs)
 	}
 
 	return cty.TupleVal(out), nil
-}
-
-func cell(col arrow.Array, row int) cty.Value {
-	if col.IsNull(row) {
-		return cty.NullVal(cty.DynamicPseudoType)
-	}
-
-	switch a := col.(type) {
-	case *array.Int64:
-		return cty.NumberIntVal(a.Value(row))
-	case *array.Float64:
-		return stage.Number(a.Value(row))
-	case *array.Boolean:
-		return cty.BoolVal(a.Value(row))
-	}
-
-	return cty.StringVal(col.ValueStr(row))
 }

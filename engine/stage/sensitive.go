@@ -31,6 +31,21 @@ func Number(v float64) cty.Value {
 	return n
 }
 
+// Cell converts a cell of a table, as table.Value returns it, for expressions.
+func Cell(v any) cty.Value {
+	switch v := v.(type) {
+	case int64:
+		return cty.NumberIntVal(v)
+	case float64:
+		return Number(v)
+	case bool:
+		return cty.BoolVal(v)
+	case string:
+		return cty.StringVal(v)
+	}
+	return cty.NullVal(cty.DynamicPseudoType)
+}
+
 // SensitiveTexts returns the words and numbers in a value, as they may occur in text.
 func SensitiveTexts(v cty.Value) []string {
 	var out []string

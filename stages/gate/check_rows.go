@@ -234,21 +234,14 @@ func (n native) read(rec arrow.Record, name string) func(int) (cty.Value, string
 	}
 
 	return func(row int) (cty.Value, string) {
-		switch v := table.Value(rec, at, row).(type) {
-		case nil:
+		v := table.Value(rec, at, row)
+		f, float := v.(float64)
+		switch {
+		case v == nil:
 			return null, name + " is null"
-		case bool:
-			return cty.BoolVal(v), ""
-		case int64:
-			return cty.NumberIntVal(v), ""
-		case float64:
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return null, name + notFinite
-			}
-			return stage.Number(v), ""
-		case string:
-			return cty.StringVal(v), ""
+		case float && (math.IsNaN(f) || math.IsInf(f, 0)):
+			return null, name + notFinite
 		}
-		return cty.StringVal(table.Text(rec.Column(at), row)), ""
+		return stage.Cell(v), ""
 	}
 }
