@@ -266,9 +266,9 @@ func knownAttributes(d *hcl.Diagnostic) string {
 	return ""
 }
 
-// otherAttributes returns a suggestion for key if v is an object without it.
+// otherAttributes returns a suggestion for key if v is an object without it. The names in a sensitive object are secret.
 func otherAttributes(v, key cty.Value) string {
-	if !v.IsKnown() || v.IsNull() || !v.Type().IsObjectType() || !stage.IsText(key) ||
+	if v.IsMarked() || key.IsMarked() || !v.IsKnown() || v.IsNull() || !v.Type().IsObjectType() || !stage.IsText(key) ||
 		v.Type().HasAttribute(key.AsString()) {
 		return ""
 	}
