@@ -158,7 +158,8 @@ func parseBinding(raw json.RawMessage) (*KernelBinding, error) {
 	case len(b.Grid) < 1 || len(b.Grid) > 3 || len(b.Block) < 1 || len(b.Block) > 3:
 		return nil, errors.New("grid and block of the kernel's binding need one to three numbers each")
 	case b.DType != "" && b.DType.Size() == 0:
-		return nil, fmt.Errorf("dtype of the kernel's binding is %q; there are float32, bfloat16, float16, fp8 and int8", b.DType)
+		return nil, fmt.Errorf("dtype of the kernel's binding is %q; there are float32, bfloat16, float16, fp8 and int8",
+			b.DType)
 	}
 
 	return b, nil

@@ -266,7 +266,8 @@ func knownAttributes(d *hcl.Diagnostic) string {
 	return ""
 }
 
-// otherAttributes returns a suggestion for key if v is an object without it. The names in a sensitive object are secret.
+// otherAttributes returns a suggestion for key if v is an object without it. The names in a sensitive object are
+// secret.
 func otherAttributes(v, key cty.Value) string {
 	if v.IsMarked() || key.IsMarked() || !v.IsKnown() || v.IsNull() || !v.Type().IsObjectType() || !stage.IsText(key) ||
 		v.Type().HasAttribute(key.AsString()) {

@@ -94,7 +94,8 @@ func (c *Config) functionUnknown(cases *grid.Cases, planDir string) error {
 		c.runtime.Address, name, textutil.DidYouMean(name, have), known)
 }
 
-// checkOf returns the function that checks cases as workers do, or nil if the kind has none or a value is not known yet.
+// checkOf returns the function that checks cases as workers do, or nil if the kind has none or a value is not known
+// yet.
 func (c *Config) checkOf(planDir string) (func(worker.Case) error, error) {
 	about := c.about()
 	switch {
