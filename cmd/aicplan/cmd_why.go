@@ -54,12 +54,13 @@ func (c *whyCmd) Run(a *app) error {
 		return err
 	}
 
-	given, err := parseValues(c.Values)
+	spec := st.(*grids.Stage).Spec
+	given, err := parseValues(c.Values, spec)
 	if err != nil {
 		return err
 	}
 
-	v, diags := grid.Why(st.(*grids.Stage).Spec, given)
+	v, diags := grid.Why(spec, given)
 	if err := a.report(cfg, diags); err != nil {
 		return err
 	}
@@ -109,9 +110,9 @@ func gridOf(cfg *config.Config, in *config.Instance) (*config.Instance, error) {
 	return nil, fmt.Errorf("%s has the cases of several grids: name one of %s", in.Address, strings.Join(addresses, ", "))
 }
 
-// parseValues parses name=value arguments. A value is text unless it is a number, bool, null or quoted
-// string.
-func parseValues(args []string) (map[string]cty.Value, error) {
+// parseValues parses name=value arguments. A value is text unless it is null or a quoted string or, if the grid does
+// not have text for the name, a number or bool.
+func parseValues(args []string, spec *grid.Spec) (map[string]cty.Value, error) {
 	out := map[string]cty.Value{}
 	for _, kv := range args {
 		name, text, ok := strings.Cut(kv, "=")
@@ -133,7 +134,8 @@ func parseValues(args []string) (map[string]cty.Value, error) {
 			continue
 		}
 
-		if v, diags := expr.Value(nil); !diags.HasErrors() {
+		v, diags := expr.Value(nil)
+		if !diags.HasErrors() && (v.IsNull() || v.Type() == cty.String || !spec.IsText(name)) {
 			out[name] = v
 		}
 	}

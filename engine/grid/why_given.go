@@ -12,6 +12,15 @@ import (
 	"aicplan/sink/base/textutil"
 )
 
+// IsText reports whether the values of a name are strings.
+func (s *Spec) IsText(name string) bool {
+	info := s.names[name]
+	if info == nil && s.Sweep != nil {
+		info = s.Sweep.names[name]
+	}
+	return info != nil && info.typ == cty.String
+}
+
 // convertGiven converts the given values to the types of their names. The strings describe values
 // that cannot be converted and unknown names.
 func (s *Spec) convertGiven(given map[string]cty.Value) (map[string]cty.Value, []string) {
