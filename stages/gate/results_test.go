@@ -139,7 +139,7 @@ func TestGitHubSummary(t *testing.T) {
 	}
 
 	data, _ := os.ReadFile(path)
-	if n := strings.Count(string(data), "**Gates: 1 passed, 2 failed, 1 warnings, 1 not judged**"); n != 2 {
+	if n := strings.Count(string(data), "**Gates: 1 passed, 2 failed, 1 warned, 1 not judged**"); n != 2 {
 		t.Errorf("%d tables in the summary, want 2: what stood there must stay", n)
 	}
 }
