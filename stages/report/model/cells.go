@@ -25,8 +25,9 @@ func MetricTitle(name string) string {
 	return cmp.Or(metricTitles[name], strings.ReplaceAll(name, "_", " "))
 }
 
-// watchedColumns are the columns of telemetry that a table of cells has.
-var watchedColumns = []struct{ name, head string }{
+// besideColumns are the columns of searches and of telemetry that a table of cells has.
+var besideColumns = []struct{ name, head string }{
+	{"search_value", "search value"}, {"search_missed", "search missed"},
 	{"gpu_power_w", "GPU power (W)"}, {"gpu_utilization_pct", "GPU utilisation (%)"},
 	{"gpu_memory_gb", "GPU memory (GB)"}, {"gpu_sm_clock_mhz", "SM clock (MHz)"},
 }
@@ -63,9 +64,9 @@ func (t *Table) cells() *results.Table {
 		number("efficiency", efficiency)
 	}
 
-	for _, w := range watchedColumns {
-		if values := numbers(t.Data.Table, w.name); len(values) == f.Rows {
-			number(w.head, values)
+	for _, c := range besideColumns {
+		if values := numbers(t.Data.Table, c.name); len(values) == f.Rows {
+			number(c.head, values)
 		}
 	}
 

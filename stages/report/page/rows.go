@@ -53,7 +53,7 @@ func (n number) MarshalJSON() ([]byte, error) {
 // shown are the columns other than those that name a row and the metrics, which
 // stand behind the first.
 var shown = []string{"kernel_source", "rel_stdev", "samples", "used_cuda_graph", "sm_clock_mhz", "throttled",
-	"power", "worker", "started_at"}
+	"power", "search_value", "search_missed", "worker", "started_at"}
 
 // embedRows packs the rows of a table, unless there are too many.
 func embedRows(t *model.Table, most int) (*rowsData, error) {
