@@ -13,9 +13,9 @@ import (
 )
 
 // Columns returns the columns of a row from a window. Only the GPUs of the row count. Power, energy and memory are sums
-// over several GPUs; utilisation, clocks and temperatures are means. MIG slices report the power and energy of the
-// whole GPU, which is counted once. Unknown values are omitted, and therefore null in the table: also means and energy
-// of a window that the samples do not cover.
+// over several GPUs; utilisation, clocks and temperatures are means. A GPU and its MIG slices count once: see counted.
+// Unknown values are omitted, and therefore null in the table: also means and energy of a window that the samples do
+// not cover.
 func Columns(w *telemetry.Window, of Counted) worker.Row {
 	var gpus []*telemetry.GPUWindow
 	for _, g := range w.GPUs {
@@ -72,28 +72,41 @@ var gaugeColumns = []gaugeColumn{
 	{telemetry.Power, "gpu_power_w", true, true},
 	{telemetry.Utilization, "gpu_utilization_pct", false, false},
 	{telemetry.MemoryUsed, "gpu_memory_gb", true, false},
-	{telemetry.SMClock, "gpu_sm_clock_mhz", false, false},
-	{telemetry.Temperature, "gpu_temperature_c", false, false},
+	{telemetry.SMClock, "gpu_sm_clock_mhz", false, true},
+	{telemetry.Temperature, "gpu_temperature_c", false, true},
 }
 
-// whole returns one window for each GPU: that of the GPU itself, or of its first MIG slice.
-func whole(gpus []*telemetry.GPUWindow) []*telemetry.GPUWindow {
+// counted returns the windows whose values of a metric count. If MIG slices report the value of the whole GPU, it is one
+// window for each GPU. Otherwise, it is those of the slices, or of the GPU itself if its slices do not report the metric.
+func counted(gpus []*telemetry.GPUWindow, metric string, whole bool) []*telemetry.GPUWindow {
+	reports := func(g *telemetry.GPUWindow) bool { return g.Get(metric) != nil }
+	isSlice := func(g *telemetry.GPUWindow) bool { return g.GPU.InstanceID != "" }
 	var out []*telemetry.GPUWindow
-	for _, g := range gpus {
-		if g.GPU.InstanceID == "" || !slices.ContainsFunc(out, func(o *telemetry.GPUWindow) bool {
-			return o.GPU.UUID == g.GPU.UUID && o.GPU.Hostname == g.GPU.Hostname && o.GPU.Index == g.GPU.Index
-		}) {
-			out = append(out, g)
+	for i, g := range gpus {
+		sameGPU := func(o *telemetry.GPUWindow) bool {
+			return strings.EqualFold(o.GPU.UUID, g.GPU.UUID) && (g.GPU.UUID != "" ||
+				o.Source == g.Source && o.GPU.Hostname == g.GPU.Hostname && o.GPU.Index == g.GPU.Index)
+		}
+		if slices.ContainsFunc(gpus[:i], sameGPU) {
+			continue
+		}
+
+		all := slices.DeleteFunc(slices.Clone(gpus), func(o *telemetry.GPUWindow) bool { return !sameGPU(o) })
+		parts := slices.DeleteFunc(slices.Clone(all), func(o *telemetry.GPUWindow) bool { return !isSlice(o) })
+		switch {
+		case whole:
+			out = append(out, all[max(0, slices.IndexFunc(all, reports))])
+		case slices.ContainsFunc(parts, reports) || len(parts) == len(all):
+			out = append(out, parts...)
+		default:
+			out = append(out, slices.DeleteFunc(all, isSlice)...)
 		}
 	}
 	return out
 }
 
 func (c gaugeColumn) fill(out worker.Row, gpus []*telemetry.GPUWindow) {
-	if c.whole {
-		gpus = whole(gpus)
-	}
-
+	gpus = counted(gpus, c.metric, c.whole)
 	total, n := 0.0, 0
 	percentiles := map[string][]float64{} // of the single GPUs
 
@@ -130,26 +143,29 @@ func (c gaugeColumn) fill(out worker.Row, gpus []*telemetry.GPUWindow) {
 
 // energy adds the energy of all GPUs in joules: from their counters, and as the integral of their power.
 func energy(out worker.Row, gpus []*telemetry.GPUWindow) {
-	gpus = whole(gpus)
-	counted, integrated := 0.0, 0.0
-	byCounter, byPower := 0, 0
-	for _, g := range gpus {
+	byCounter, byPower := counted(gpus, telemetry.Energy, true), counted(gpus, telemetry.Power, true)
+	joules, known := 0.0, true
+	for _, g := range byCounter {
 		if s := g.Get(telemetry.Energy); s != nil && s.Delta != nil {
-			counted += *s.Delta
-			byCounter++
+			joules += *s.Delta
+		} else {
+			known = false
 		}
+	}
+	if known {
+		out["gpu_energy_j"] = number(joules)
+	}
+
+	joules, known = 0, true
+	for _, g := range byPower {
 		if g.EnergyByPower != nil {
-			integrated += *g.EnergyByPower
-			byPower++
+			joules += *g.EnergyByPower
+		} else {
+			known = false
 		}
 	}
-
-	if byCounter == len(gpus) {
-		out["gpu_energy_j"] = number(counted)
-	}
-
-	if byPower == len(gpus) {
-		out["gpu_energy_by_power_j"] = number(integrated)
+	if known {
+		out["gpu_energy_by_power_j"] = number(joules)
 	}
 }
 

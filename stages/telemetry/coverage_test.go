@@ -46,9 +46,13 @@ func (e exporter) Scrape(ctx context.Context) (telemetry.Page, error) {
 	}
 	var p telemetry.Page
 	for _, id := range e.slices {
+		used := 10.0
+		if id == "" && len(e.slices) > 1 {
+			used *= float64(len(e.slices) - 1) // by all slices
+		}
 		p.Readings = append(p.Readings, telemetry.Reading{GPU: telemetry.GPU{Index: "0", UUID: e.uuid, InstanceID: id},
 			Values: map[string]float64{telemetry.Power: 500, telemetry.Energy: 500 * counted.Seconds(),
-				telemetry.Temperature: (at - age).Seconds(), telemetry.MemoryUsed: 10}})
+				telemetry.Temperature: (at - age).Seconds(), telemetry.MemoryUsed: used}})
 	}
 	return p, nil
 }
@@ -177,16 +181,17 @@ func TestEnergyIsUnknownIfAnExporterIsSilent(t *testing.T) {
 }
 
 // TestSlicesShareThePowerOfTheirGPU checks that the power which every MIG slice repeats is counted once, and that the
-// memory of the slices is added up.
+// memory of the slices is added up, also if the exporter reports the GPU beside them.
 func TestSlicesShareThePowerOfTheirGPU(t *testing.T) {
-	row := monitored(t, exporter{slices: []string{"3", "4", "5"},
-		reads: func(time.Duration) (time.Duration, bool) { return 0, true }})
-	for column, want := range map[string]json.Number{
-		"telemetry_gpus": "3", "gpu_power_w": "500", "gpu_energy_j": "4000", "gpu_energy_by_power_j": "4000",
-		"gpu_memory_gb": "30",
-	} {
-		if row[column] != want {
-			t.Errorf("%s is %v, want %s", column, row[column], want)
+	for count, ids := range map[json.Number][]string{"3": {"3", "4", "5"}, "4": {"", "3", "4", "5"}} {
+		row := monitored(t, exporter{slices: ids, reads: func(time.Duration) (time.Duration, bool) { return 0, true }})
+		for column, want := range map[string]json.Number{
+			"telemetry_gpus": count, "gpu_power_w": "500", "gpu_energy_j": "4000", "gpu_energy_by_power_j": "4000",
+			"gpu_memory_gb": "30",
+		} {
+			if row[column] != want {
+				t.Errorf("%q: %s is %v, want %s", ids, column, row[column], want)
+			}
 		}
 	}
 }
