@@ -20,8 +20,8 @@ import (
 	"aicplan/stages/telemetry"
 )
 
-// AIPerf is the layout of AIPerf's artifact folders: its files as they are,
-// in one folder for each case where there are several.
+// AIPerf is the layout of AIPerf's artifact folders: its files as they are, in one folder for each case if there are
+// several. The only case of one of several inputs has the address of the input.
 const AIPerf = "aiperf"
 
 // aiperfFiles are the attachments that the layout writes; the series of telemetry
@@ -32,10 +32,14 @@ var aiperfFiles = []string{aiperf.SummaryJSON, aiperf.SummaryCSV, aiperf.Records
 
 // aiperf stages the attachments of all rows.
 func (a *attached) aiperf(sets []*stage.Dataset) error {
-	for _, ds := range sets {
+	inputs := a.config.Inputs()
+	for i, ds := range sets {
 		for row, dir := range caseDirs(ds) {
-			if len(sets) == 1 && ds.Table.NumRows() == 1 {
+			if ds.Table.NumRows() == 1 {
 				dir = ""
+				if len(sets) > 1 {
+					dir = fileutil.PlainName(inputs[i].Ref.Address, ".-")
+				}
 			}
 
 			list, err := stage.Attachments(ds.Table, row)
