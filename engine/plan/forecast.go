@@ -78,8 +78,9 @@ func (p *Plan) checkTargets(in stage.Forecasts) hcl.Diagnostics {
 		}
 
 		other := by[name][i]
-		how := "Join them: one export with both as its input, or behind one dedupe. If each is to add its rows, set merge " +
-			"= true in both, and let one wait for the other with depends_on: its rows then win."
+		how := "Give each its own dir, or join them: one export with both as its input, or behind one dedupe. If each is " +
+			"to add its rows to a table, set merge = true in both, and let one wait for the other with depends_on: its " +
+			"rows then win."
 		if shared && other.shared {
 			how = "Both merge, and if they have rows of one key the last one wins: let that one wait for the other with " +
 				"depends_on."

@@ -175,10 +175,10 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		bad("Unknown field", "%s", problem)
 	}
 
-	if c.attached() && (c.File != "" || c.Format != "" || c.Table != "") {
+	if c.attached() && (c.File != "" || c.Format != "" || c.Table != "" || c.Merge != nil) {
 		bad(
 			"Words without use",
-			"The layout %q writes files under their own names; leave file, format and table away.",
+			"The layout %q writes files under their own names and merges none; leave file, format, table and merge away.",
 			c.Layout,
 		)
 	}
