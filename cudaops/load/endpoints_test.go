@@ -219,7 +219,7 @@ func TestImages(t *testing.T) {
 	})
 }
 
-// TestSeveralServersAndModels checks the shares of servers and models, and the figures of each.
+// TestSeveralServersAndModels checks the shares of servers and of the models on each, and the figures of each.
 func TestSeveralServersAndModels(t *testing.T) {
 	fast, a := listen(t, loadtest.Options{Truth: true})
 	slow, b := listen(t, loadtest.Options{Truth: true, TTFT: 30 * time.Millisecond})
@@ -235,16 +235,18 @@ func TestSeveralServersAndModels(t *testing.T) {
 	if fast.Requests() != 30 || slow.Requests() != 10 {
 		t.Errorf("the servers had %d and %d requests, want 30 and 10", fast.Requests(), slow.Requests())
 	}
-	models := map[string]int{}
-	for _, tr := range append(fast.Truths(), slow.Truths()...) {
-		var body struct{ Model string }
-		if err := json.Unmarshal(tr.Body, &body); err != nil {
-			t.Fatal(err)
+	for server, want := range map[*loadtest.Server]string{fast: "map[base:15 lora:15]", slow: "map[base:5 lora:5]"} {
+		models := map[string]int{}
+		for _, tr := range server.Truths() {
+			var body struct{ Model string }
+			if err := json.Unmarshal(tr.Body, &body); err != nil {
+				t.Fatal(err)
+			}
+			models[body.Model]++
 		}
-		models[body.Model]++
-	}
-	if fmt.Sprint(models) != "map[base:20 lora:20]" {
-		t.Errorf("%v", models)
+		if fmt.Sprint(models) != want {
+			t.Errorf("a server had the models %v, want %s", models, want)
+		}
 	}
 	var got map[string]map[string]map[string]float64
 	for _, f := range e.attached {

@@ -41,15 +41,16 @@ type feed struct {
 	count, most int // conversations of the phase, or 0 if unlimited; and how many may be prepared ahead
 	wg          sync.WaitGroup
 
-	mu        sync.Mutex
-	room      *sync.Cond // signalled when conversations were taken or the feed stops
-	at        int        // position in the runner's order of the next conversation
-	made      int
-	built     int // bodies so far
-	bytes     int // size of these bodies
-	urls, mix *rotation
-	ahead     []*coming
-	stopped   bool
+	mu      sync.Mutex
+	room    *sync.Cond // signalled when conversations were taken or the feed stops
+	at      int        // position in the runner's order of the next conversation
+	made    int
+	built   int // bodies so far
+	bytes   int // size of these bodies
+	urls    *rotation
+	mix     []*rotation // of the models, for each URL
+	ahead   []*coming
+	stopped bool
 }
 
 // coming is a conversation that the goroutine which created it prepares.
@@ -71,9 +72,17 @@ func (r *runner) newFeed(ctx context.Context, first, count int) *feed {
 	models := r.settings.models()
 	needed := max(2*r.width(), minAhead)
 	f := &feed{r: r, models: models, at: first, count: count, again: count == 0 || count > len(r.order),
-		most: max(maxAhead, needed), mix: newRotation(models, r.settings.Models),
-		urls: newRotation(r.settings.targetURLs(), r.settings.URLWeights)}
+		most: max(maxAhead, needed), urls: newRotation(r.settings.targetURLs(), r.settings.URLWeights)}
 	f.room = sync.NewCond(&f.mu)
+
+	// With one rotation, each of two servers would get the requests for one of two models.
+	for i := range r.targets {
+		mix := newRotation(models, r.settings.Models)
+		for range i { // each server begins with another model, so that the shares of few requests are right too
+			mix.next()
+		}
+		f.mix = append(f.mix, mix)
+	}
 
 	for range max(1, runtime.GOMAXPROCS(0)-1) {
 		r.spawn(&f.wg, func() {
@@ -127,8 +136,9 @@ func (f *feed) create() *coming {
 	}
 
 	order := f.r.order
-	c := &coming{index: int(order[(f.at+f.made)%len(order)]), url: f.urls.next(), model: f.mix.next(),
+	c := &coming{index: int(order[(f.at+f.made)%len(order)]), url: f.urls.next(),
 		keep: f.again && f.mean()*len(order) <= maxKeptBytes}
+	c.model = f.mix[c.url].next()
 	c.preparing.Add(1)
 	f.made++
 	return c
