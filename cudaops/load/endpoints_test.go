@@ -130,10 +130,12 @@ func TestDatasets(t *testing.T) {
 		"b.jsonl": "b.jsonl:2: it has no messages", "c.csv": "c.csv:2: it has no messages, conversations, prompt or text",
 		"g.csv": `g.csv:2: output_length is "many"`, "d.xml": "a dataset is a .txt",
 		"e.txt": "the dataset has no prompts", "f.jsonl": "f.jsonl:1: message 1 is no object with a role",
+		"h.json": "h.json:2: message 1 of conversations has no from",
 	} {
 		text := map[string]string{"b.jsonl": "{\"prompt\":\"x\"}\n{\"x\":1}\n", "c.csv": "a,b\n1,2\n",
 			"g.csv":   "prompt,output_length\nx,many\n",
-			"f.jsonl": `{"messages":["x"]}`}[name]
+			"f.jsonl": `{"messages":["x"]}`,
+			"h.json":  `[{"prompt":"x"}, {"conversations":[{"role":"user","content":"y"}]}]`}[name]
 		if _, err := InputFiles("", write(name, text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}

@@ -90,7 +90,10 @@ func (d *dataset) add(e entry) error {
 		turns = append(turns, t)
 
 	case len(e.Conversations) > 0:
-		for _, m := range e.Conversations {
+		for i, m := range e.Conversations {
+			if m.From == "" {
+				return fmt.Errorf("message %d of conversations has no from; a list with role and content is messages", i+1)
+			}
 			if (m.From == "human" || m.From == "user") && strings.TrimSpace(m.Value) != "" {
 				turns = append(turns, literal(m.Value, d.c.Tokenizer))
 			}
