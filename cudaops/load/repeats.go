@@ -22,6 +22,19 @@ var totals = []string{"requests", "succeeded", "failed", "cancelled", "cut", "in
 // withInterval are the columns that have a confidence interval over repeats.
 var withInterval = []string{"ttft", "itl", "latency", "request_throughput", "throughput", "goodput"}
 
+// Columns returns the names of the columns that metrics, repeats and searches add to a row. Rows have others as well.
+func Columns() []string {
+	out := append(aiperf.Columns(), "concurrency", "request_rate", "search_over", "search_met", "search_probes",
+		"search_value", "search_missed")
+	for _, name := range withInterval {
+		out = append(out, name+ci95)
+	}
+	return out
+}
+
+// ci95 is the end of the names of columns with a confidence interval.
+const ci95 = "_ci95"
+
 // repeated returns the row of a repeated load: totals, and means over the repeats of all other metrics. If there are
 // several, the columns COLUMN_ci95 are half the width of the 95 % confidence interval of the mean (Student's t).
 func repeated(rows []worker.Row) worker.Row {
@@ -58,7 +71,7 @@ func repeated(rows []worker.Row) worker.Row {
 			out[name] = mean
 			if slices.Contains(withInterval, name) {
 				t := distuv.StudentsT{Sigma: 1, Nu: float64(len(values) - 1)}.Quantile(0.975)
-				out[name+"_ci95"] = t * std / math.Sqrt(float64(len(values)))
+				out[name+ci95] = t * std / math.Sqrt(float64(len(values)))
 			}
 		}
 	}

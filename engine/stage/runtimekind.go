@@ -35,6 +35,8 @@ type RuntimeKind struct {
 	Measure []string
 	// Table is the perf table of the rows if the grid names none.
 	Table string
+	// Columns are columns that rows may have in addition to those of their table.
+	Columns []string
 	// Closed is set if rows have only the columns of the measuring code, so that a plan knows them.
 	Closed bool
 	// Ops are the ops that the workers measure. Nil means that only a worker knows them.

@@ -49,6 +49,7 @@ func (c *Config) Forecast(at hcl.Range, in stage.Forecasts) (*stage.Forecast, hc
 		add(field.Name)
 	}
 
+	add(c.about().Columns...)
 	if len(c.about().Measure) > 0 {
 		add(measuredColumns...)
 	}

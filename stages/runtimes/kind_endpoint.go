@@ -24,6 +24,7 @@ func endpointKind() Kind {
 			Summary:   "load on an OpenAI-compatible endpoint: a case is a load point",
 			Stability: stage.Experimental,
 			Table:     "serving_perf",
+			Columns:   load.Columns(),
 			Ops:       endpointOps(),
 			Options:   loadOptions(true),
 			Collect:   loadBlocks(),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/cudaops/load"
 	"aicplan/cudaops/server"
 	"aicplan/cudaops/server/host"
 	"aicplan/cudaops/worker"
@@ -27,6 +28,7 @@ func serverKind() Kind {
 			Stability:  stage.Experimental,
 			Attributes: []string{"devices", "package", "python", "requires"},
 			Table:      "serving_perf",
+			Columns:    load.Columns(),
 			Options:    serverOptions(),
 			Blocks:     Blocks(host.Options()),
 			Collect:    append(loadBlocks(), Blocks(host.CollectBlocks())...),
