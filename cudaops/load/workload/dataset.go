@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"os"
 	"path/filepath"
@@ -27,10 +28,23 @@ type entry struct {
 	Session json.RawMessage `json:"session_id"`
 
 	// The number of output tokens has one of the names of AIPerf, of vLLM's bench, or of OpenAI's requests.
-	Output        int `json:"output_length"`
-	OutputTokens  int `json:"output_tokens"`
-	MaxCompletion int `json:"max_completion_tokens"`
-	MaxTokens     int `json:"max_tokens"`
+	Output        whole `json:"output_length"`
+	OutputTokens  whole `json:"output_tokens"`
+	MaxCompletion whole `json:"max_completion_tokens"`
+	MaxTokens     whole `json:"max_tokens"`
+}
+
+// whole is a whole number. Pandas writes it as 3.0 if it is missing in some rows.
+type whole int
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *whole) UnmarshalJSON(text []byte) error {
+	var f float64
+	if err := json.Unmarshal(text, &f); err != nil || f != math.Trunc(f) {
+		return json.Unmarshal(text, (*int)(n)) // its error names the type
+	}
+	*n = whole(f)
+	return nil
 }
 
 // Dataset reads prompts from a file; see objects for its formats. An object has messages (OpenAI's, with optional
@@ -118,7 +132,7 @@ func (d *dataset) add(e entry) error {
 
 	for i := range turns {
 		t := &turns[i]
-		t.History, t.Output = i > 0, e.Output
+		t.History, t.Output = i > 0, int(e.Output)
 		if t.Output == 0 && d.c.Output.Mean > 0 {
 			t.Output = int(d.c.Output.Mean)
 		}

@@ -88,7 +88,7 @@ func TestShareGPTWithoutPrompts(t *testing.T) {
 func TestOutputLengths(t *testing.T) {
 	for name, text := range map[string]string{
 		"a.jsonl": `{"prompt": "a", "output_length": 7}
-{"prompt": "a", "output_tokens": 7}
+{"prompt": "a", "output_tokens": 7.0}
 {"messages": [{"role": "user", "content": "a"}], "max_tokens": 7}
 {"messages": [{"role": "user", "content": "a"}], "max_completion_tokens": 7, "max_tokens": null}`,
 		"a.csv": "prompt,output_tokens\na,7\na,7.0\n",
@@ -102,6 +102,11 @@ func TestOutputLengths(t *testing.T) {
 				t.Errorf("%s: prompt %d asks for %d tokens, want 7", name, i, got)
 			}
 		}
+	}
+
+	_, err := Dataset(strings.NewReader(`{"prompt": "a", "max_tokens": 7.5}`), "a.jsonl", Config{})
+	if err == nil || err.Error() != "a.jsonl:1: max_tokens is a number 7.5; the type is int" {
+		t.Error(err)
 	}
 }
 
