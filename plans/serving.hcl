@@ -11,11 +11,11 @@ variable "model" { default = "Qwen/Qwen3-0.6B" } # the name that the server know
 
 variable "endpoint_type" {
   default     = "chat"
-  description = "what is asked for: chat or completions"
+  description = "what is asked for: chat, completions or responses"
 
   validation {
-    condition     = contains(["chat", "completions"], var.endpoint_type)
-    error_message = "endpoint_type is chat or completions"
+    condition     = contains(["chat", "completions", "responses"], var.endpoint_type)
+    error_message = "endpoint_type is chat, completions or responses; other APIs have no osl"
   }
 }
 
