@@ -63,7 +63,7 @@ func (d drawing) kernels() {
 		return
 	}
 
-	columns := slices.Clip(hover(t))
+	columns := slices.Clip(hover(t, f.Series.Column))
 	against := func(name, title string, y []float64, label string) points {
 		return points{id: d.id(name), title: title, x: f.Size, y: y, xAxis: axis{label: f.SizeLabel, log: true},
 			yAxis: axis{label: label, log: true}, series: f.Series, columns: columns, budget: d.budget}
@@ -103,13 +103,13 @@ func top(v []float64) float64 {
 	return out
 }
 
-// hover returns the columns that are shown at the pointer: parameters that vary,
-// then measured values.
-func hover(t *model.Table) []column {
+// hover returns the columns that are shown at the pointer: parameters that vary, except the one that the series of the
+// chart shows, then measured values.
+func hover(t *model.Table, series string) []column {
 	f := t.Facets
 	var out []column
 	for _, p := range f.Params {
-		if p.Name == f.Series.Column || f.Rows > 1 && !p.Varies() {
+		if p.Name == series || f.Rows > 1 && !p.Varies() {
 			continue
 		}
 		out = append(out, column{name: p.Name, num: p.Value, text: p.Text})

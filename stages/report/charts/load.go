@@ -23,8 +23,11 @@ func (d drawing) loads() {
 		return
 	}
 
-	columns := hover(d.table)
+	columns := hover(d.table, "")
 	series := f.Series
+	if loads := f.Loads(swept); loads.Column != "" {
+		series = loads
+	}
 	if series.Column == swept.Name || len(series.Names) == f.Rows {
 		series = model.Series{} // each row would be a series of its own
 	}
@@ -45,7 +48,7 @@ func (d drawing) loads() {
 			xAxis:  axis{label: swept.Name, log: spans(swept.Value), ticks: atValues(swept.Value)},
 			yAxis:  axis{label: cmp.Or(unit, strings.ToLower(title)), hi: 1.08 * top(y)},
 			series: series, columns: append(slices.Clip(columns), column{name: title, unit: unit, num: y}),
-			budget: d.budget, h: loadHeight, levels: levels, join: true,
+			budget: d.budget, h: loadHeight, levels: levels, join: len(series.Names) <= maxSeries+1,
 		}.chart())
 	}
 

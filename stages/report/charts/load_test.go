@@ -40,6 +40,39 @@ func TestLoadCharts(t *testing.T) {
 	}
 }
 
+// TestSweepsOfSeveralLoads draws a line for each load of a sweep over concurrency. Columns that identify rows are no load.
+func TestSweepsOfSeveralLoads(t *testing.T) {
+	t.Parallel()
+	ttft := model.Measured{Column: catalog.Column{Name: "ttft", Unit: "ms"}, Values: []float64{10, 20, 11, 40}}
+	f := &model.Facets{Rows: 4, Latency: ttft.Values, Metrics: []model.Measured{ttft}, Params: []model.Param{
+		{Name: "name", Text: []string{"a", "b", "c", "d"}},
+		{Name: "concurrency", Numeric: true, Value: []float64{1, 1, 4, 4}},
+		{Name: "isl", Numeric: true, Value: []float64{100, 800, 100, 800}}}}
+	d := drawing{Group: new(Group), table: &model.Table{Address: "collect.load", Facets: f}, budget: 1000}
+	d.loads()
+	if columns := d.Charts[0].Data.(pointsData).Columns; columns[1].Name != "concurrency" {
+		t.Errorf("the pointer shows %+v", columns)
+	}
+
+	var sets []model.Requests
+	for row := range f.Rows {
+		sets = append(sets, model.Requests{Table: "collect.load", Row: row, Start: make([]float64, leastRequests),
+			First: make([]float64, leastRequests), End: make([]float64, leastRequests)})
+	}
+	d.requests(sets)
+
+	for i, want := range []string{"isl 100, isl 800", "concurrency 1, isl 100, concurrency 1, isl 800, " +
+		"concurrency 4, isl 100, concurrency 4, isl 800"} {
+		var names []string
+		for _, key := range d.Charts[i].Legend {
+			names = append(names, key.Name)
+		}
+		if got := strings.Join(names, ", "); got != want {
+			t.Errorf("chart %q has the series %s, want %s", d.Charts[i].Title, got, want)
+		}
+	}
+}
+
 // TestRequestCharts draws the distributions of the requests of two load points.
 func TestRequestCharts(t *testing.T) {
 	t.Parallel()

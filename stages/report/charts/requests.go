@@ -33,7 +33,14 @@ func (d drawing) requests(all []model.Requests) {
 		slices.SortStableFunc(sets, func(a, b model.Requests) int {
 			return cmp.Compare(swept.Value[a.Row], swept.Value[b.Row])
 		})
-		name = func(r model.Requests) string { return swept.Name + " " + swept.Cell(r.Row) }
+		loads := t.Facets.Loads(swept)
+		name = func(r model.Requests) string {
+			text := swept.Name + " " + swept.Cell(r.Row)
+			if loads.Column != "" {
+				text += ", " + loads.Names[loads.Code[r.Row]]
+			}
+			return text
+		}
 		for _, p := range t.Facets.Params {
 			if p.Name == "experiment_id" && swept.Name == model.GPUCount { // several cells have as many GPUs
 				name = func(r model.Requests) string { return p.Cell(r.Row) }

@@ -56,6 +56,34 @@ func (f *Facets) Swept() *Param {
 	return nil
 }
 
+// Loads returns the rows of a sweep by their other parameters, such as "isl 100". Those that identify a row are left out.
+// The column is "" if no other parameter varies.
+func (f *Facets) Loads(swept *Param) Series {
+	var others []Param
+	for _, p := range f.Params {
+		values := map[string]bool{}
+		for row := range f.Rows {
+			values[p.Cell(row)] = true
+		}
+		if p.Name != swept.Name && len(values) > 1 && len(values) < f.Rows {
+			others = append(others, p)
+		}
+	}
+
+	var s Series
+	for row := range f.Rows {
+		var words []string
+		for _, p := range others {
+			words = append(words, p.Name+" "+p.Cell(row))
+		}
+		s.Add(strings.Join(words, ", "))
+	}
+	if len(others) > 0 {
+		s.Column = "load"
+	}
+	return s
+}
+
 // Column returns the values of a metric, or nil if no row has one.
 func (f *Facets) Column(name string) []float64 {
 	for _, m := range f.Metrics {
