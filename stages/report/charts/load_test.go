@@ -73,6 +73,27 @@ func TestSweepsOfSeveralLoads(t *testing.T) {
 	}
 }
 
+// TestDistributionsHaveLines draws as many distributions as there are colours.
+func TestDistributionsHaveLines(t *testing.T) {
+	t.Parallel()
+	var sets []model.Requests
+	concurrency := make([]float64, mostSets)
+	for row := range mostSets {
+		r := model.Requests{Row: row}
+		for i := range 100 {
+			r.Start, r.First = append(r.Start, 0), append(r.First, float64((i+1)*(row+1)))
+			r.End = append(r.End, float64((i+1)*(row+1)))
+		}
+		sets, concurrency[row] = append(sets, r), float64(row)
+	}
+	d := drawing{Group: new(Group), budget: 10000, table: &model.Table{Facets: &model.Facets{Rows: mostSets,
+		Params: []model.Param{{Name: "concurrency", Numeric: true, Value: concurrency}}}}}
+	d.requests(sets)
+	if n := strings.Count(string(d.Charts[0].Body), `class="l c`); n != mostSets {
+		t.Errorf("%d of %d distributions have lines", n, mostSets)
+	}
+}
+
 // TestRequestCharts draws the distributions of the requests of two load points.
 func TestRequestCharts(t *testing.T) {
 	t.Parallel()

@@ -12,9 +12,9 @@ import (
 
 // Limits of the charts of single requests.
 const (
-	mostSets      = maxSeries // load points with a colour of their own
-	quantiles     = 60        // points of a distribution
-	leastRequests = 5         // for a distribution
+	mostSets      = maxSeries              // load points with a colour of their own
+	quantiles     = manyMarks/mostSets - 1 // points of a distribution, few enough for lines
+	leastRequests = 5                      // for a distribution
 )
 
 // requests draws the distributions of the times of a table's requests.
