@@ -40,7 +40,7 @@ func (p *phase) paced(ctx context.Context, next func() time.Duration) {
 			break
 		}
 
-		s, free, ok := l.get(due, p.ending)
+		s, free, ok := l.get(due, p.cut.Done())
 		if !ok {
 			break
 		}
@@ -99,7 +99,7 @@ func (p *phase) replay(ctx context.Context) {
 			break
 		}
 
-		s, free, ok := l.get(due, p.ending)
+		s, free, ok := l.get(due, p.cut.Done())
 		if !ok {
 			break
 		}

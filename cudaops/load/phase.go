@@ -257,7 +257,7 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, due, free int64
 		select {
 		case r.prefill <- struct{}{}:
 			s.prefilling = true
-		case <-p.ending:
+		case <-p.cut.Done():
 			return r.now(), false
 		}
 		free = max(free, r.now()) // waiting for the cap is not a delay of the client

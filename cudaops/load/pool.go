@@ -26,15 +26,15 @@ func newPool(r *runner) *pool {
 	return l
 }
 
-// get returns a slot for a request that is due, and when it was available: at the due time, or later if the cap was
-// reached. It returns false if the phase ended first.
-func (l *pool) get(due int64, ending <-chan struct{}) (s *slot, free int64, ok bool) {
+// get returns a slot for a reserved request that is due, and when it was available: at the due time, or later if the cap
+// was reached. It returns false if the phase was cut first.
+func (l *pool) get(due int64, cut <-chan struct{}) (s *slot, free int64, ok bool) {
 	free = due
 	if l.cap != nil {
 		select {
 		case at := <-l.cap:
 			free = max(due, at)
-		case <-ending:
+		case <-cut:
 			return nil, 0, false
 		}
 	}

@@ -26,7 +26,7 @@ func (p *phase) users(ctx context.Context) {
 		due := start + int64(float64(time.Second)*float64(i)/s.RequestRate)
 		p.r.spawn(&wg, func() {
 			for p.sleep(time.Duration(due-p.r.now())) && p.take() {
-				sl, free, ok := l.get(due, p.ending)
+				sl, free, ok := l.get(due, p.cut.Done())
 				if !ok {
 					return
 				}

@@ -35,6 +35,26 @@ func TestPrefillConcurrency(t *testing.T) {
 	})
 }
 
+// TestReservedRequestsAreSent checks that the requests which wait for a place when the last one is reserved are sent.
+func TestReservedRequestsAreSent(t *testing.T) {
+	for name, set := range map[string]func(*Settings){
+		"prefill_concurrency": func(s *Settings) { s.Concurrency, s.PrefillConcurrency = 7, 2 },
+		"users":               func(s *Settings) { s.Users, s.RequestRate, s.Concurrency = 7, 100, 2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := quick()
+				s.Concurrency, s.Requests, s.Turns = 0, 20, 2
+				set(&s)
+				res, _ := start(t, server(t, loadtest.Options{TTFT: 100 * time.Millisecond}), s, Options{})
+				if n := res.Profiling.Summary.Succeeded; n != 20 {
+					t.Errorf("%d of 20 requests succeeded, ended by %s", n, res.EndedBy)
+				}
+			})
+		})
+	}
+}
+
 // TestUsers checks that users send their turns at equal intervals, independent of response times.
 func TestUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
