@@ -189,7 +189,6 @@ func newRunner(s Settings, o Options) (*runner, error) {
 			return nil, err
 		}
 
-		t.ready = make(chan net.Conn, r.width())
 		r.targets = append(r.targets, t)
 		if t.proxy = proxyOf(text); o.Dial != nil {
 			t.proxy = nil
@@ -493,6 +492,7 @@ func (r *runner) connect(ctx context.Context, n int) error {
 	var g errgroup.Group
 	g.SetLimit(64)
 	for _, t := range r.targets {
+		t.ready = make(chan net.Conn, n)
 		open := func() error {
 			c, err := r.dial(ctx, t)
 			if err == nil {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"math"
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -445,6 +447,23 @@ func TestFailedRequestsAreOpen(t *testing.T) {
 		}
 		if got := avg(t, s, "effective_concurrency"); !(got > 3.95 && got <= 4) { // the last requests end one by one
 			t.Errorf("%v requests were open, want 4", got)
+		}
+	})
+}
+
+// TestWarmupOfADataset checks a load whose number of requests follows from its file, with a shorter warm-up than its
+// concurrency.
+func TestWarmupOfADataset(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "prompts.txt")
+	if err := os.WriteFile(path, []byte("a\nb\nc\nd\ne\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := quick()
+		s.Dataset, s.Requests, s.Concurrency, s.WarmupRequests = path, 0, 4, 1
+		res, _ := start(t, server(t, loadtest.Options{}), s, Options{})
+		if n := res.Profiling.Summary.Succeeded; n != 5 {
+			t.Errorf("%d of 5 requests succeeded", n)
 		}
 	})
 }
