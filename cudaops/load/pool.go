@@ -26,8 +26,8 @@ func newPool(r *runner) *pool {
 	return l
 }
 
-// get returns a slot for a reserved request that is due, and when it was available: at the due time, or later if the cap
-// was reached. It returns false if the phase was cut first.
+// get returns a slot for a reserved request that is due, and when it was available: at the due time, or later if the
+// cap was reached. It returns false if the phase was cut first.
 func (l *pool) get(due int64, cut <-chan struct{}) (s *slot, free int64, ok bool) {
 	free = due
 	if l.cap != nil {

@@ -76,8 +76,9 @@ var gaugeColumns = []gaugeColumn{
 	{telemetry.Temperature, "gpu_temperature_c", false, true},
 }
 
-// counted returns the windows whose values of a metric count. If MIG slices report the value of the whole GPU, it is one
-// window for each GPU. Otherwise, it is those of the slices, or of the GPU itself if its slices do not report the metric.
+// counted returns the windows whose values of a metric count. If MIG slices report the value of the whole GPU, it is
+// one window for each GPU. Otherwise, it is those of the slices, or of the GPU itself if its slices do not report the
+// metric.
 func counted(gpus []*telemetry.GPUWindow, metric string, whole bool) []*telemetry.GPUWindow {
 	reports := func(g *telemetry.GPUWindow) bool { return g.Get(metric) != nil }
 	isSlice := func(g *telemetry.GPUWindow) bool { return g.GPU.InstanceID != "" }

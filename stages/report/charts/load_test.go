@@ -40,7 +40,8 @@ func TestLoadCharts(t *testing.T) {
 	}
 }
 
-// TestSweepsOfSeveralLoads draws a line for each load of a sweep over concurrency. Columns that identify rows are no load.
+// TestSweepsOfSeveralLoads draws a line for each load of a sweep over concurrency. Columns that identify rows are no
+// load.
 func TestSweepsOfSeveralLoads(t *testing.T) {
 	t.Parallel()
 	ttft := model.Measured{Column: catalog.Column{Name: "ttft", Unit: "ms"}, Values: []float64{10, 20, 11, 40}}

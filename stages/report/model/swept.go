@@ -56,8 +56,8 @@ func (f *Facets) Swept() *Param {
 	return nil
 }
 
-// Loads returns the rows of a sweep by their other parameters, such as "isl 100". Those that identify a row are left out.
-// The column is "" if no other parameter varies.
+// Loads returns the rows of a sweep by their other parameters, such as "isl 100". Those that identify a row are left
+// out. The column is "" if no other parameter varies.
 func (f *Facets) Loads(swept *Param) Series {
 	var others []Param
 	for _, p := range f.Params {
