@@ -24,6 +24,10 @@ type repository struct {
 // noQuestions keeps git, gh and ssh from asking for a password.
 var noQuestions = []string{"GIT_TERMINAL_PROMPT=0", "GH_PROMPT_DISABLED=1", "SSH_ASKPASS_REQUIRE=never"}
 
+// otherRepository lists variables that make git use another repository than its folder. Git sets them for hooks.
+var otherRepository = []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY",
+	"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE"}
+
 // git runs one command and returns what it prints, without the last line end.
 // Commands never ask anything.
 func (r repository) git(ctx context.Context, stdin string, args ...string) (string, error) {
@@ -42,7 +46,11 @@ func (r repository) git(ctx context.Context, stdin string, args ...string) (stri
 // command runs a program, which asks nothing. It returns what the program writes to stdout and to stderr.
 func command(ctx context.Context, env []string, stdin, name string, args ...string) (out, said string, err error) {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = slices.Concat(os.Environ(), []string{"LC_ALL=C"}, env, noQuestions)
+	inherited := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains(otherRepository, name)
+	})
+	cmd.Env = slices.Concat(inherited, []string{"LC_ALL=C"}, env, noQuestions)
 	cmd.Stdin = strings.NewReader(stdin)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
