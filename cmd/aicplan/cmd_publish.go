@@ -110,7 +110,8 @@ func (c *publishCmd) Run(a *app) error {
 
 func (c *publishCmd) one(ctx context.Context, a *app, p *plan.Plan, s *plan.Stage,
 	cfg *publish.Config) (*published, error) {
-	ended, err := endedOf(p.Store, cfg.Exports())
+	events := warnings{to: a.stderr}
+	ended, err := endedOf(p, cfg.Exports(), func(text string) { events.Message(s.Address(), "warn", text) })
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func (c *publishCmd) one(ctx context.Context, a *app, p *plan.Plan, s *plan.Stag
 	defer own.Remove()
 	rc := &stage.RunContext{
 		Address: s.Address(), Range: s.Instance.Range, Store: p.Store,
-		Events: warnings{to: a.stderr},
+		Events: events,
 		RunDir: own.Path, OutDir: c.OutDir, PlanDir: p.Config.Dir, Upstream: func() []stage.Finished { return ended },
 	}
 
@@ -161,17 +162,22 @@ func (c *publishCmd) one(ctx context.Context, a *app, p *plan.Plan, s *plan.Stag
 	return r, nil
 }
 
-// endedOf returns the stages with a usable record.
-func endedOf(store *checkpoint.Store, addresses []string) ([]stage.Finished, error) {
+// endedOf returns the stages with a usable record. It leaves out files that the gates would have to judge again.
+func endedOf(p *plan.Plan, addresses []string, warn func(string)) ([]stage.Finished, error) {
 	var out []stage.Finished
 	for _, addr := range addresses {
-		rec, err := store.ReadStage(addr)
+		rec, err := p.Store.ReadStage(addr)
 		if errors.Is(err, checkpoint.ErrMissing) || err == nil && rec.Replacing != "" {
 			continue
 		}
 
 		if err != nil {
 			return nil, err
+		}
+
+		if by := unjudged(p, addr); by != "" && p.Stage(addr).Class() == stage.Sink {
+			warn(fmt.Sprintf("%s is left out: %s has not passed as the plan is now; apply it again", addr, by))
+			continue
 		}
 
 		o, err := plan.ReadOutcome(rec)
@@ -183,4 +189,17 @@ func endedOf(store *checkpoint.Store, addresses []string) ([]stage.Finished, err
 	}
 
 	return out, nil
+}
+
+// unjudged returns a stage that judges the data of an export and has not passed as the plan is now, or "". It does not
+// know stages whose input is still to be measured.
+func unjudged(p *plan.Plan, address string) string {
+	before := p.Graph.Closure(address)
+	for _, s := range p.Stages {
+		judges := s.Class() == stage.Check || s.Class() == stage.Transform || s.Class() == stage.Verify
+		if judges && before[s.Address()] && (s.Action == stage.ActionStale || s.Action == stage.ActionCollect) {
+			return s.Address()
+		}
+	}
+	return ""
 }
