@@ -3,6 +3,7 @@ package collect
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -127,11 +128,12 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 
 	if order != nil {
 		active, err := executors.Active(ctx, scheduler, order)
-		switch {
+		_, unclear, damaged := order.Submitted()
+		switch err = errors.Join(err, damaged); {
 		case err != nil:
 			return nil, fmt.Errorf("nothing is submitted, since jobs of an earlier run may still wait or run: %w; try again",
 				err)
-		case len(active) == 0, order.Cancelled():
+		case order.Cancelled(), len(active) == 0 && (order.Key != key || !unclear):
 			order = nil
 		case order.Key != key:
 			return nil, fmt.Errorf(

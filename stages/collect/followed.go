@@ -40,7 +40,7 @@ func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executo
 	f := &followed{r: r, order: o, otherNodes: map[string]bool{}}
 	f.count()
 	if attached {
-		n, err := o.Submitted()
+		n, _, err := o.Submitted()
 		if err != nil {
 			return f, err
 		}

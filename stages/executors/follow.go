@@ -278,16 +278,19 @@ func (f *Follower) submitArray(ctx context.Context, a Array, gpus int) error {
 		indices[i] = s - a.Offset
 	}
 
-	// An array without a job id still uses its number. If sbatch timed out but Slurm accepted the array,
-	// later tries of its shards replace its tasks.
+	// The array is stored first, without a job id, because this process or sbatch may end after Slurm accepted the
+	// array. It uses its number, so that later tries of its shards replace its tasks.
 	number := len(f.arrays)
-	var err error
-	a.Job, err = f.Scheduler.submit(ctx, script, indices, f.Config.Parallel, fmt.Sprint(a.Offset), fmt.Sprint(number))
-	if _, unclear := errors.AsType[*temporary](err); err != nil && !unclear {
+	if err := f.Order.writeArrays(append(f.arrays, a)); err != nil {
 		return err
 	}
 
-	f.arrays = append(f.arrays, a)
+	var err error
+	a.Job, err = f.Scheduler.submit(ctx, script, indices, f.Config.Parallel, fmt.Sprint(a.Offset), fmt.Sprint(number))
+	_, unclear := errors.AsType[*temporary](err)
+	if err == nil || unclear || ctx.Err() != nil {
+		f.arrays = append(f.arrays, a)
+	}
 	if werr := f.Order.writeArrays(f.arrays); err != nil || werr != nil {
 		return errors.Join(err, werr)
 	}

@@ -128,7 +128,7 @@ func ProgressOf(stateDir string) ([]Progress, error) {
 		}
 
 		p := Progress{Stage: o.Stage, Tasks: map[State]int{}, Cancelled: o.Cancelled()}
-		if p.Submitted, err = o.Submitted(); err != nil {
+		if p.Submitted, _, err = o.Submitted(); err != nil {
 			return nil, err
 		}
 

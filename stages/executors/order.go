@@ -161,16 +161,21 @@ func (o *Order) arrays() (out []Array, err error) {
 
 func (o *Order) writeArrays(a []Array) error { return writeJSON(filepath.Join(o.Dir, "jobs.json"), a) }
 
-// Submitted returns the number of shards that were submitted.
-func (o *Order) Submitted() (int, error) {
+// Submitted returns the number of shards that were submitted. unclear is set if Slurm may have accepted an array
+// whose id is not known, so that a task of it may still run.
+func (o *Order) Submitted() (n int, unclear bool, err error) {
 	arrays, err := o.arrays()
-	seen := map[int]bool{}
+	last := map[int]Array{}
 	for _, a := range arrays {
 		for _, s := range a.Shards {
-			seen[s] = true
+			last[s] = a
 		}
 	}
-	return len(seen), err
+
+	for _, a := range last {
+		unclear = unclear || a.Job == ""
+	}
+	return len(last), unclear, err
 }
 
 func writeJSON(path string, v any) error {
