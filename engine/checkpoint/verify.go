@@ -182,7 +182,7 @@ func (s *Store) verifyStages(r *VerifyReport, found objectStates, add func(Probl
 }
 
 // verifyCollects checks that every case in the table of a collect is in a journal: such a case was
-// acknowledged before the table was written.
+// acknowledged before the table was written, or was withdrawn since.
 func (s *Store) verifyCollects(ctx context.Context, found objectStates, journals []*Journal,
 	add func(Problem)) error {
 	return s.eachStage(func(path string, rec *StageRecord, err error) error {
@@ -201,7 +201,11 @@ func (s *Store) verifyCollects(ctx context.Context, found objectStates, journals
 
 		lost, cases := 0, map[string]bool{}
 		for _, id := range ids.Values {
-			journaled := slices.ContainsFunc(journals, func(j *Journal) bool { _, ok := j.Has(id); return ok })
+			journaled := slices.ContainsFunc(journals, func(j *Journal) bool {
+				_, withdrawn := j.Epoch(id) // by a --replace that has not ended
+				_, ok := j.Has(id)
+				return ok || withdrawn
+			})
 			if !cases[id] && !journaled {
 				lost++
 			}
