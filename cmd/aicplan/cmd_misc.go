@@ -11,6 +11,7 @@ import (
 	"aicplan/cudaops/comm"
 	"aicplan/cudaops/load"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 	"aicplan/stages/runtimes"
 )
@@ -51,9 +52,10 @@ func (c *workerRankCmd) Run(a *app) error {
 // runLog writes the program's log to the run folder at debug level and to standard error at the level of
 // --log-level. The returned function closes the file.
 func (a *app) runLog(dir string) (hclog.Logger, func(), error) {
-	f, err := os.Create(filepath.Join(dir, "aicplan.log"))
+	path := filepath.Join(dir, "aicplan.log")
+	f, err := os.Create(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot write the run's log: %w", err)
+		return nil, nil, fileutil.Explain("write", path, err)
 	}
 	log := hclog.NewInterceptLogger(&hclog.LoggerOptions{Name: "aicplan", Level: hclog.Debug,
 		Output: &textutil.Writer{W: f, Secrets: a.secrets}})

@@ -16,6 +16,7 @@ import (
 
 	"aicplan/engine/plan"
 	"aicplan/engine/stage"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 )
 
@@ -40,6 +41,7 @@ type events struct {
 
 	mu      sync.Mutex
 	file    eventFile
+	path    string
 	size    int64 // of the complete lines in the file
 	err     error // first error of a write
 	last    map[string]time.Time
@@ -97,10 +99,10 @@ func newEvents(opts Options) (*events, error) {
 	path := filepath.Join(opts.Run.Dir, "events.ndjson")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("cannot write the run's events: %w", err)
+		return nil, fileutil.Explain("write", path, err)
 	}
-	return &events{view: opts.View, copy: opts.Events, runID: opts.Run.ID, file: f, last: map[string]time.Time{},
-		running: map[string]stage.Progress{}, ended: make(chan struct{})}, nil
+	return &events{view: opts.View, copy: opts.Events, runID: opts.Run.ID, file: f, path: path,
+		last: map[string]time.Time{}, running: map[string]stage.Progress{}, ended: make(chan struct{})}, nil
 }
 
 // show calls f with the view, if there is one.
@@ -238,12 +240,20 @@ func endText(r *StageResult) string {
 	return r.Address + ": " + status + ": " + r.Message
 }
 
+// runEnd ends the events. If one of them could not be written, this is an error of the run.
 func (e *events) runEnd(r *Applied) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	close(e.ended)
+	diags := r.Diags
+	if e.err != nil {
+		r.Diags = append(diags, e.incomplete())
+	}
 	e.write("info", "run_end", fmt.Sprintf("run %s ended with exit code %d", r.RunID, r.ExitCode()), "",
 		map[string]any{"exit_code": r.ExitCode(), "seconds": r.Seconds})
+	if e.err = errors.Join(e.err, e.file.Close()); e.err != nil {
+		r.Diags = append(diags, e.incomplete())
+	}
 	e.show(func(v View) { v.RunEnd(r) })
 }
 
@@ -284,12 +294,7 @@ func (e *events) Emit(address, typ string, fields map[string]any) {
 	e.write("info", typ, typ, address, fields)
 }
 
-func (e *events) close() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	err := e.file.Close()
-	if e.err != nil {
-		return fmt.Errorf("cannot write the run's events: %w", e.err)
-	}
-	return err
+func (e *events) incomplete() *hcl.Diagnostic {
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Events are missing",
+		Detail: fileutil.Explain("write", e.path, e.err).Error() + "."}
 }

@@ -34,10 +34,11 @@ func (d *smallDisk) Close() error { return nil }
 func TestEventsOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := &smallDisk{room: 1000}
-	e := &events{file: disk, runID: "r"}
+	e := &events{file: disk, runID: "r", ended: make(chan struct{})}
 	e.write("info", "message", "short", "", nil)
 	e.write("info", "message", string(bytes.Repeat([]byte("long"), 300)), "", nil)
-	e.write("info", "run_end", "the end", "", nil)
+	res := &Applied{}
+	e.runEnd(res)
 	var got []string
 	for d := json.NewDecoder(bytes.NewReader(disk.Bytes())); d.More(); {
 		var line struct{ Type string }
@@ -49,7 +50,7 @@ func TestEventsOnAFullDisk(t *testing.T) {
 	if len(got) != 2 || got[1] != "run_end" {
 		t.Errorf("got %q", got)
 	}
-	if err := e.close(); err == nil {
-		t.Error("nobody is told that an event is missing")
+	if code := res.ExitCode(); code != ExitError {
+		t.Errorf("exit code %d of a run whose event is missing", code)
 	}
 }

@@ -130,7 +130,7 @@ func Apply(ctx context.Context, p *plan.Plan, opts Options) (*Applied, error) {
 
 	res.Outputs, res.Diags = p.Config.Outputs()
 	ev.runEnd(res)
-	return res, ev.close()
+	return res, nil
 }
 
 // loop runs all stages, each when its dependencies have ended.
