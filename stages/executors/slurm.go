@@ -120,13 +120,14 @@ func (s *Scheduler) submit(ctx context.Context, script string, indices []int, pa
 		return "", err
 	}
 
-	lines := strings.Split(strings.TrimSpace(out), "\n")
-	id, _, _ := strings.Cut(lines[len(lines)-1], ";") // ID;CLUSTER
-	if !jobID.MatchString(id) {
-		return "", fmt.Errorf("sbatch printed %q instead of a job id", strings.TrimSpace(out))
+	for _, line := range slices.Backward(strings.Split(out, "\n")) { // a site's wrapper may print other lines
+		id, _, _ := strings.Cut(strings.TrimSpace(line), ";") // ID;CLUSTER
+		if jobID.MatchString(id) {
+			return id, nil
+		}
 	}
 
-	return id, nil
+	return "", fmt.Errorf("sbatch printed %q instead of a job id", strings.TrimSpace(out))
 }
 
 // queue returns the user's array tasks that are pending or running.
