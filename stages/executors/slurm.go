@@ -90,6 +90,9 @@ func (s *Scheduler) run(ctx context.Context, name string, args ...string) (strin
 	case err != nil && ctx.Err() == context.DeadlineExceeded:
 		return "", &temporary{fmt.Sprintf("%s did not answer within %s", name, limit)}
 
+	case err != nil && ctx.Err() != nil:
+		return "", fmt.Errorf("%s: %w", name, ctx.Err())
+
 	case err != nil:
 		text := strings.Join(strings.Fields(messages.String()), " ")
 		if text == "" {

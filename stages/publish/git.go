@@ -54,7 +54,9 @@ func command(ctx context.Context, env []string, stdin, name string, args ...stri
 	cmd.Stdin = strings.NewReader(stdin)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err = proc.Run(cmd)
+	if err = proc.Run(cmd); err != nil && ctx.Err() != nil {
+		err = ctx.Err() // the program was ended because of it
+	}
 	return stdout.String(), stderr.String(), err
 }
 
