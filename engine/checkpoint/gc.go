@@ -43,8 +43,8 @@ type Removed struct {
 
 // GC removes objects without references, leftovers of crashes, damaged records and objects, and old run
 // folders. It also compacts journals that contain superseded entries or damage. GC takes the run lock
-// unless this store already has it, and fails with a *LockedError if another process does or follows jobs. A dry run
-// takes no lock. Journals that this store has open are skipped.
+// unless this store already has it, and fails with a *LockedError if another process does, follows jobs or appends to
+// a journal. A dry run takes no lock. Journals that this store has open are skipped.
 func (s *Store) GC(ctx context.Context, opts GCOptions) (*GCReport, error) {
 	if _, err := os.Stat(s.Dir); errors.Is(err, fs.ErrNotExist) {
 		return &GCReport{}, nil
@@ -73,6 +73,13 @@ func (s *Store) GC(ctx context.Context, opts GCOptions) (*GCReport, error) {
 		if f.Alive {
 			return nil, f
 		}
+	}
+
+	// Jobs that no run follows store attachments before the entries that name them.
+	if path, err := s.appended(); err != nil {
+		return nil, err
+	} else if path != "" {
+		return nil, &LockedError{Dir: s.Dir, Journal: path}
 	}
 
 	r := &GCReport{}
@@ -111,6 +118,35 @@ func (s *Store) idle() error {
 		return nil // a damaged lock file is replaced
 	}
 	return s.replace(h, false)
+}
+
+// appended returns a segment of a journal that another process appends to, or "".
+func (s *Store) appended() (string, error) {
+	dirs, err := s.journalDirs("")
+	if err != nil {
+		return "", err
+	}
+
+	for _, dir := range dirs {
+		s.mu.Lock()
+		own := s.journals[dir] != nil
+		s.mu.Unlock()
+		if own {
+			continue
+		}
+
+		paths, err := segmentPaths(dir)
+		if err != nil {
+			return "", err
+		}
+		for _, path := range paths {
+			if errors.Is(fileutil.TryLock(path), fileutil.ErrBusy) {
+				return path, nil
+			}
+		}
+	}
+
+	return "", nil
 }
 
 // garbage lists the files and folders to remove, sorted by path. It adds the objects to keep to r.Kept.

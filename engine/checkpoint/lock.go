@@ -30,6 +30,8 @@ type LockedError struct {
 	Follows bool
 	// Shared is the stage or the file that both use, or "" if they share only the folder.
 	Shared string
+	// Journal is the segment that a process without the lock appends to, or "".
+	Journal string
 	// Alive is false if the process of a claim is known to have ended. Other errors do not set it.
 	Alive bool
 
@@ -37,6 +39,10 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
+	if e.Journal != "" {
+		return fmt.Sprintf("state folder %s is in use by jobs, which append to %s: wait for them, or end them with "+
+			"aicplan cancel", e.Dir, e.Journal)
+	}
 	if e.Holder == nil {
 		return fmt.Sprintf(
 			"state folder %s is in use by another aicplan: wait for it, or choose another folder with --state-dir",
