@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -42,11 +41,18 @@ func (c *dataReadBackCmd) Run(a *app) error {
 		return err
 	}
 
-	r, err := readback.Run(context.Background(), c.Dir, readback.Options{
+	a.endPlanning()
+	ctx, end := untilSignal() // the interpreter is ended by this process
+	defer end()
+	r, err := readback.Run(ctx, c.Dir, readback.Options{
 		Python: c.Python, Package: c.Package, Against: c.Against, System: v.System, Backend: v.Backend, Version: v.Version,
 		Rows: c.Rows,
 	})
 
+	if err != nil && ctx.Err() != nil {
+		fmt.Fprintf(a.stderr, "Error: interrupted: %v\n", err)
+		return exitError(run.ExitInterrupted)
+	}
 	if err != nil {
 		return err
 	}

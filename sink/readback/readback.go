@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os/exec"
 	"path/filepath"
@@ -207,7 +208,7 @@ func ask(ctx context.Context, dir string, o Options, queries []query) (*said, er
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := proc.Run(cmd); err != nil {
-		if errors.Is(err, exec.ErrNotFound) {
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%s is not there: --python names the interpreter that has %s", o.Python, o.packages())
 		}
 		text := strings.TrimSpace(errs.String())
@@ -216,7 +217,10 @@ func ask(ctx context.Context, dir string, o Options, queries []query) (*said, er
 			strings.Contains(last, "No module named 'aisimulate") {
 			return nil, fmt.Errorf("%s has no %s: --python names the interpreter that has it", o.Python, o.packages())
 		}
-		return nil, fmt.Errorf("%s: %w: %s", o.Python, err, last)
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%s: %w", o.Python, ctx.Err())
+		}
+		return nil, fmt.Errorf("%s: %w: %s", o.Python, err, cmp.Or(last, "it printed nothing to standard error"))
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	var s said
