@@ -43,7 +43,7 @@ type Analysis struct {
 	Truncated bool `json:"-"`
 
 	// Incomplete is true if sums over the kernels or the steps of the file are or may be too small, because the file is
-	// truncated, an event cannot be parsed, or an event has no usable time. Warning contains the reason.
+	// truncated, an event cannot be parsed or has no usable time, or graphs have no kernels. Warning contains the reason.
 	Incomplete bool `json:"-"`
 
 	// calls are the durations of the collectives in order, for Align.
@@ -141,7 +141,7 @@ func (r *recording) results(file, format string, top int) []*Analysis {
 			File: file, Format: format, Meta: r.meta, Events: r.events,
 			Hosts: slices.Collect(maps.Keys(r.hosts)), Figures: Figures{Warning: r.warning()},
 			Truncated:  r.cut != "",
-			Incomplete: r.cut != "" || r.broken > 0 || r.skipped > 0 || r.unsteps > 0,
+			Incomplete: r.cut != "" || r.broken > 0 || r.skipped > 0 || r.unsteps > 0 || r.graphs > 0,
 			PerStep:    []Step{}, Collectives: []Collective{}, Rules: []RuleShare{}, Top: []KernelTime{},
 		}
 	}
@@ -190,6 +190,7 @@ func (r *recording) warning() string {
 		{r.broken, "event", "that cannot be read"},
 		{r.skipped, "kernel", "without a usable time"},
 		{r.unsteps, "step", "without a usable time"},
+		{r.graphs, "execution", "of CUDA graphs, whose kernels nsys profile records with --cuda-graph-trace=node"},
 	} {
 		if lost.n > 0 {
 			all = append(all, "left out: "+textutil.Some(int(lost.n), lost.what)+" "+lost.why)

@@ -79,6 +79,7 @@ type recording struct {
 	broken    int64 // events that cannot be parsed
 	wrong     error // error of the first broken event
 	twice     int64 // duplicate kernels
+	graphs    int64 // executions of CUDA graphs without their kernels
 	meta      Meta
 	calls     calls
 

@@ -35,7 +35,7 @@ func readSQLite(path string, rec *recording) error {
 	defer db.Close() //nolint:errcheck // nothing was changed
 
 	e := &export{db: db, columns: map[string][]string{}}
-	for _, read := range []func(*recording) error{e.schema, e.devices, e.kernels, e.copies, e.steps} {
+	for _, read := range []func(*recording) error{e.schema, e.devices, e.kernels, e.graphs, e.copies, e.steps} {
 		if err := read(rec); err != nil {
 			return fmt.Errorf("SQLite: %w", err)
 		}
@@ -68,6 +68,7 @@ func (e *export) column(table, name string) string {
 
 const (
 	kernelTable = "CUPTI_ACTIVITY_KIND_KERNEL"
+	graphTable  = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 	deviceTable = "TARGET_INFO_CUDA_DEVICE"
 	rangeTable  = "NVTX_EVENTS"
 )
@@ -141,6 +142,14 @@ func (e *export) kernels(rec *recording) error {
 		launch := launchOf(strconv.AppendInt(nil, s.ColumnInt64(5), 10), strconv.AppendInt(nil, s.ColumnInt64(6), 10))
 		rec.add(d, s.ColumnRawText(4), iv, launch, collective{})
 	})
+}
+
+// graphs counts the graphs that nsys recorded as a whole.
+func (e *export) graphs(rec *recording) error {
+	if e.columns[graphTable] == nil {
+		return nil
+	}
+	return e.rows("SELECT COUNT(*) FROM "+graphTable, func(s *sqlite3.Stmt) { rec.graphs = s.ColumnInt64(0) })
 }
 
 func (e *export) copies(rec *recording) error {

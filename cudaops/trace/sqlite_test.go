@@ -90,6 +90,17 @@ INSERT INTO NVTX_EVENTS VALUES (NULL, 180, 'ProfilerStep#2', NULL);`), Options{}
 	}
 }
 
+// An export without the kernels of graphs is incomplete.
+func TestSQLiteWholeGraphs(t *testing.T) {
+	t.Parallel()
+	got, err := Read(sqliteFile(t, exported+`CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER, end INTEGER);
+INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (300, 900), (1000, 1600);`), Options{})
+	const want = "left out: 2 executions of CUDA graphs, whose kernels nsys profile records with --cuda-graph-trace=node"
+	if err != nil || got[0].Warning != want || !got[0].Incomplete || got[0].Truncated {
+		t.Errorf("%s, %v", dump(got), err)
+	}
+}
+
 // Files that are no export, or are damaged, are errors with the path.
 func TestSQLiteErrors(t *testing.T) {
 	t.Parallel()
