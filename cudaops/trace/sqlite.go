@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/ianlancetaylor/demangle"
 	"github.com/ncruces/go-sqlite3"
 )
 
@@ -124,9 +125,11 @@ func (e *export) kernels(rec *recording) error {
 	device, process, sms := e.from(kernelTable)
 	column := func(name string) string { return e.column(kernelTable, name) }
 	query := fmt.Sprintf(`SELECT %s, %s, start, end, COALESCE(n.value, ''), %s, %s, 1.0 * %s * %s * %s / %s
-		FROM %s LEFT JOIN StringIds AS n ON n.id = COALESCE(%s, %s)`,
+		FROM %s LEFT JOIN StringIds AS n ON n.id = COALESCE(%s, %s, %s)`,
 		device, process, column("streamId"), column("correlationId"), column("gridX"), column("gridY"),
-		column("gridZ"), sms, kernelTable, column("demangledName"), column("shortName"))
+		column("gridZ"), sms, kernelTable, column("mangledName"), column("demangledName"),
+		column("shortName"))
+	names := map[string][]byte{}
 	return e.rows(query, func(s *sqlite3.Stmt) {
 		rec.events++
 		iv := interval{s.ColumnInt64(2), s.ColumnInt64(3)}
@@ -140,8 +143,23 @@ func (e *export) kernels(rec *recording) error {
 			d.cover(iv, s.ColumnFloat(7))
 		}
 		launch := launchOf(strconv.AppendInt(nil, s.ColumnInt64(5), 10), strconv.AppendInt(nil, s.ColumnInt64(6), 10))
-		rec.add(d, s.ColumnRawText(4), iv, launch, collective{})
+		name, ok := names[string(s.ColumnRawText(4))]
+		if !ok {
+			name = []byte(demangled(s.ColumnText(4)))
+			names[s.ColumnText(4)] = name
+		}
+		rec.add(d, name, iv, launch, collective{})
 	})
+}
+
+// demangled returns the name that PyTorch's profiler gives a kernel. nsys demangles in a form of its own:
+// elementwise_kernel<(int)128, <unnamed>::f>.
+func demangled(name string) string {
+	const longest = 1024 // the profiler leaves longer names as they are
+	if len(name) > longest {
+		return name
+	}
+	return demangle.Filter(name)
 }
 
 // graphs counts the graphs that nsys recorded as a whole.

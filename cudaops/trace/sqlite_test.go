@@ -90,6 +90,18 @@ INSERT INTO NVTX_EVENTS VALUES (NULL, 180, 'ProfilerStep#2', NULL);`), Options{}
 	}
 }
 
+// Kernels have the names of PyTorch's profiler.
+func TestSQLiteKernelNames(t *testing.T) {
+	t.Parallel()
+	got, err := Read(sqliteFile(t, exported+`ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN mangledName INTEGER;
+INSERT INTO StringIds VALUES (4, 'void <unnamed>::fill<(int)4, (bool)1>(T1 *)'), (5, '_ZN12_GLOBAL__N_14fillILi4ELb1EEEvPi');
+INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (300, 900, 0, 7, 5, 281474976710656 + 7 * 0x1000000, 4, 1, 1, 1, 5);`), Options{Top: 9})
+	if err != nil || len(got[0].Top) != 3 || got[0].Top[0].Name != "void (anonymous namespace)::fill<4, true>(int*)" ||
+		got[0].Top[1].Name != "ncclDevKernel_AllReduce_x" {
+		t.Errorf("%s, %v", dump(got), err)
+	}
+}
+
 // An export without the kernels of graphs is incomplete.
 func TestSQLiteWholeGraphs(t *testing.T) {
 	t.Parallel()
