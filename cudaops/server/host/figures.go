@@ -80,13 +80,15 @@ func align(ranks map[int]*rankFigures) {
 // share returns a part of the steps or of the span in percent.
 func (f *rankFigures) share(part int64) float64 { return 100 * float64(part) / float64(f.wallNs) }
 
-// kernels returns the times of the kernels that are no collectives as a JSON object in ms, or "" if there
-// are none.
-func kernels(r *trace.Analysis) string {
+// kernels returns the times of the kernels of all ranks that are no collectives as a JSON object in ms, or "" if
+// there are none.
+func kernels(ranks map[int]*rankFigures) string {
 	times := map[string]float64{}
-	for _, k := range r.Top {
-		if k.Kind == trace.Compute {
-			times[k.Name] = float64(k.SumNs) / 1e6
+	for _, rank := range slices.Sorted(maps.Keys(ranks)) {
+		for _, k := range ranks[rank].result.Top {
+			if k.Kind == trace.Compute {
+				times[k.Name] += float64(k.SumNs) / 1e6
+			}
 		}
 	}
 
@@ -105,17 +107,15 @@ func kernels(r *trace.Analysis) string {
 //	coll_calls_per_step collectives of a step on one rank: mean over steps and ranks
 //	copy_pct            %, time in which a copy runs, of the traced span: mean over ranks
 //	sm_coverage_pct     %, share of the SMs with a block of the running kernel: mean over ranks
-//	kernels             JSON text: ms of each kernel that is no collective, by name, on the first rank
+//	kernels             JSON text: ms of each kernel that is no collective, by name, on all ranks
 //	load_imbalance      busy time of the busiest rank, divided by that of the least busy one
 func (t *tracing) into(row worker.Row) {
 	if t.err != nil {
 		row["trace_error"] = strings.ReplaceAll(t.err.Error(), "\n", "; ")
 	}
 
-	if len(t.ranks) > 0 {
-		if names := kernels(t.ranks[slices.Min(slices.Collect(maps.Keys(t.ranks)))].result); names != "" {
-			row["kernels"] = names
-		}
+	if names := kernels(t.ranks); names != "" {
+		row["kernels"] = names
 	}
 
 	align(t.ranks)

@@ -15,6 +15,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"aicplan/cudaops/load"
+	"aicplan/cudaops/trace"
 	"aicplan/cudaops/worker"
 	"aicplan/sink/base/testutil"
 )
@@ -105,6 +106,28 @@ func TestStepsOfOneRank(t *testing.T) {
 			t.Errorf("%s: %v %% of the %v, which is %v ms", order, row["comm_overhead"], row["comm_overhead_of"],
 				row["trace_wall_ms"])
 		}
+	}
+}
+
+// Stages of a pipeline run different kernels.
+func TestKernelsOfAllRanks(t *testing.T) {
+	t.Parallel()
+	tr := &tracing{ask: &ask{gpus: 2}, ranks: map[int]*rankFigures{}}
+	for rank, name := range []string{"norm", "head"} {
+		text := fmt.Sprintf(`{"traceEvents": [
+{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":1,"dur":2000,"args":{"device":0}},
+{"ph":"X","cat":"kernel","name":%q,"pid":0,"tid":7,"ts":2003,"dur":1000,"args":{"device":0}}]}`, name)
+		results, err := trace.ReadFrom(strings.NewReader(text), name, trace.Options{Top: allKernels})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr.ranks[rank] = figures(results[0])
+	}
+
+	row := worker.Row{}
+	tr.into(row)
+	if row["kernels"] != `{"gemm":4,"head":1,"norm":1}` {
+		t.Errorf("kernels are %v", row["kernels"])
 	}
 }
 
