@@ -45,9 +45,9 @@ variable "workloads" {
 variable "options" { default = {} }
 
 locals {
-  # Of tables those of the system, and of a model's folder its config.
+  # Of tables those of the system and the lanes of attention, and of a model's folder its config.
   folders = local.exported ? [] : [for p in split(",", var.systems_paths) : p if p != "" && p != "default"]
-  read = concat(flatten([for p in local.folders : ["${p}/${var.system}.yaml", "${p}/data/${var.system}"]]),
+  read = concat(flatten([for p in local.folders : ["${p}/${var.system}.yaml", "${p}/data/${var.system}", "${p}/attention_lane_defaults.yaml"]]),
   startswith(var.model_path, "/") || startswith(var.model_path, ".") ? ["${var.model_path}/config.json", "${var.model_path}/hf_quant_config.json"] : [])
   exported = length(var.reads) > 0
   options  = [for w in var.workloads : merge(var.options, try(w.options, {}))]

@@ -17,6 +17,7 @@ MODULES = {
     "aiconfigurator": ("aiconfigurator.cli.api", "aiconfigurator.sdk.perf_database"),
     "aisimulate": ("aisimulate.legacy_cli.api", "aisimulate_core.sdk.perf_database"),
 }
+LANES = "attention_lane_defaults.yaml"  # of all systems, beside their specs
 PACKAGE = os.environ.get("PREDICT_PACKAGE", "aiconfigurator")
 
 _not_found = {}  # what was said of models whose config the package could not get
@@ -159,7 +160,7 @@ def exported(within, folder, system_name, files):
     earlier runs and of other plans, such as a newer version's, which the package would
     take in their place."""
     root = tempfile.mkdtemp(prefix="predict-", dir=within)
-    wanted = set(files) | {os.path.join(folder, system_name + ".yaml")}
+    wanted = set(files) | {os.path.join(folder, name) for name in (system_name + ".yaml", LANES)}
     wanted |= {os.path.join(os.path.dirname(f), "collection_meta.yaml") for f in files}
     for path in sorted(wanted):
         if not os.path.isfile(path):
@@ -213,8 +214,8 @@ def newest(system_name, backend, systems_paths):
 
 @functools.cache
 def digest(systems_paths, system_name):
-    """SHA-256 over the spec and the tables of a system in a folder of ours; None for
-    the package's own, which its version names."""
+    """SHA-256 over the spec, the tables and the lanes of a system in a folder of ours; None
+    for the package's own, which its version names."""
     if not systems_paths:
         return None
     total = hashlib.sha256()
@@ -222,7 +223,7 @@ def digest(systems_paths, system_name):
         if root == "default":
             total.update(b"default\0")
             continue
-        files = [os.path.join(root, system_name + ".yaml")]
+        files = [os.path.join(root, name) for name in (system_name + ".yaml", LANES)]
         for folder, _, names in os.walk(os.path.join(root, "data", system_name)):
             files += [os.path.join(folder, n) for n in names]
         for path in sorted(f for f in files if os.path.isfile(f)):
