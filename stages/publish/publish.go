@@ -129,7 +129,7 @@ func (c *Config) artifacts(rc *stage.RunContext) (wrote map[string][]stage.Artif
 // files returns the files to commit and their places, sorted by place.
 func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]file, error) {
 	var out []file
-	seen := map[string]string{}
+	seen := map[string]bool{}
 	for _, r := range c.exports {
 		for _, a := range artifacts[r.Address] {
 			rel, err := filepath.Rel(outDir, a.Path)
@@ -150,11 +150,11 @@ func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]
 			}
 
 			f := file{from: a.Path, to: c.place(rel)}
-			if other, dup := seen[f.to]; dup {
-				return nil, fmt.Errorf("%s and %s both wrote %s", other, r.Address, f.to)
+			if seen[f.to] {
+				continue // several exports list the spec of their system
 			}
 
-			seen[f.to] = r.Address
+			seen[f.to] = true
 			out = append(out, f)
 		}
 	}
@@ -162,8 +162,8 @@ func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]
 	// What the exports put next to their tables belongs to the database too.
 	for _, name := range sidecars(out) {
 		rel, err := filepath.Rel(outDir, name)
-		if err == nil && filepath.IsLocal(rel) && seen[c.place(rel)] == "" {
-			seen[c.place(rel)] = name
+		if err == nil && filepath.IsLocal(rel) && !seen[c.place(rel)] {
+			seen[c.place(rel)] = true
 			out = append(out, file{from: name, to: c.place(rel)})
 		}
 	}
