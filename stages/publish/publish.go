@@ -172,11 +172,15 @@ func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]
 	return out, nil
 }
 
-// sidecars lists what the layout "families" puts next to its tables.
+// sidecars lists what the layout "families" puts next to its tables, and next to the data folder.
 func sidecars(files []file) []string {
+	const root = "../../../../.." // of data/SYSTEM/FAMILY/BACKEND/VERSION
 	var out []string
 	for _, f := range files {
-		for _, name := range []string{tree.MetaFile, tree.ReuseFile, catalog.SchemaFile(catalog.Stem(f.from))} {
+		for _, name := range []string{
+			tree.MetaFile, tree.ReuseFile, catalog.SchemaFile(catalog.Stem(f.from)),
+			root + "/" + tree.SlotsFile, root + "/" + tree.LanesFile,
+		} {
 			beside := filepath.Join(filepath.Dir(f.from), name)
 			if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
 				out = append(out, beside)
