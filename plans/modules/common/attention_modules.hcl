@@ -4,20 +4,20 @@
 locals {
   # One model per architecture: the table has no place for a second.
   mla_modules = [for r in slice(local.models.mla, 0, min(1, length(local.models.mla))) : {
-    model            = r.model
-    native_num_heads = r.num_heads
-    selected         = anytrue([for q in local.models.mla : q.selected])
+    model        = r.model
+    native_heads = distinct([for q in local.models.mla : q.num_heads if q.selected])
+    selected     = anytrue([for q in local.models.mla : q.selected])
   }]
 
   dsa_modules = [
     for i, r in local.models.dsa : {
-      model            = r.model
-      native_num_heads = r.num_heads
-      selected         = anytrue([for q in local.models.dsa : q.selected if q.architecture == r.architecture])
+      model        = r.model
+      native_heads = distinct([for q in local.models.dsa : q.num_heads if q.selected && q.architecture == r.architecture])
+      selected     = anytrue([for q in local.models.dsa : q.selected if q.architecture == r.architecture])
     } if !contains([for q in slice(local.models.dsa, 0, i) : q.architecture], r.architecture)
   ]
 
-  msa_modules = [for r in local.models.msa : { model = r.model, native_num_heads = r.num_heads, selected = r.selected }]
+  msa_modules = [for r in local.models.msa : { model = r.model, native_heads = [r.num_heads], selected = r.selected }]
 
   # By kind of module: caches and weights in all formats, on SM versions that have both. Attention multiplies in
   # bfloat16 if it has no format of its own.
@@ -37,7 +37,7 @@ part "module_heads" {
   axis "num_heads" { values = coalesce(var.module_heads, reverse(powers(2, 0, 7))) }
 
   filter "tp_chosen" {
-    keep   = local.any_tp || contains(var.selection.tp, native_num_heads / num_heads)
+    keep   = local.any_tp || anytrue([for n in native_heads : contains(var.selection.tp, n / num_heads)])
     reason = local.reasons.tp
   }
 }
