@@ -3,7 +3,7 @@
 #
 # Optional fields of rows:
 #   models   all checkpoints that have the shape (default: the one named)
-#   only     backends that plan the row (default: all)
+#   only     backends whose full plan has the row; base grids of the others have its shapes (default: all)
 #   cases    the version of the case plans that has the row (default: all versions); a family can have it, too
 #   tp       tensor-parallel sizes that the model is served with
 #   max_tp   largest tensor-parallel size of its experts

@@ -28,6 +28,15 @@ run "one model" {
   }
 }
 
+run "a model whose heads the base grid has" {
+  variables { models = ["nvidia/Nemotron-H-56B-Base-8K"] }
+
+  assert {
+    condition     = output.plans.attention_context && [for r in output.models.attention : r.num_heads if r.selected] == [64]
+    error_message = "without the base grid, the model's own heads are planned"
+  }
+}
+
 run "a misspelt model" {
   variables { models = ["qwen3-32b"] }
   expect_error {

@@ -80,13 +80,14 @@ locals {
     served   = "the model is not served with so many tensor-parallel ranks"
   }
 
-  # Shapes of models that this backend plans. selected marks the rows of chosen models.
+  # Shapes of models that this backend plans. selected marks the rows of chosen models. Runs of chosen models have no
+  # base grid, so they plan all rows of these models.
   rows = {
     for kind, rows in module.models.by_kind :
     kind => [for r in rows : merge(r, {
       selected       = local.everything || anytrue([for m in r.models : contains(var.models, m)])
       allowed_dtypes = try(r.dtypes[var.backend], null)
-    }) if contains(try(r.only, [var.backend]), var.backend)]
+    }) if contains(try(r.only, [var.backend]), var.backend) || anytrue([for m in r.models : contains(var.models, m)])]
   }
 
   # Requirements of the chosen models: a model without one has the version of the plan.
