@@ -4,7 +4,7 @@
 locals {
   deepseek = {
     moe = [
-      { model_name = "deepseek-ai/DeepSeek-V3", hidden_size = 7168, inter_size = 2048, topk = 8, num_experts = 256, dtypes = ["fp8_block"], router = local.routers.deepseek_v3 },
+      { model_name = "deepseek-ai/DeepSeek-V3", models = ["deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-V3.2"], hidden_size = 7168, inter_size = 2048, topk = 8, num_experts = 256, dtypes = ["fp8_block"], router = local.routers.deepseek_v3 },
       { model_name = "nvidia/DeepSeek-V3.1-NVFP4", hidden_size = 7168, inter_size = 2048, topk = 8, num_experts = 256, dtypes = ["nvfp4"], router = local.routers.deepseek_v3 },
       { model_name = "deepseek-ai/DeepSeek-V4-Flash", hidden_size = 4096, inter_size = 2048, topk = 6, num_experts = 256, dtypes = ["w4a8_mxfp4_mxfp8"], router = local.routers.deepseek_v4_flash },
       { model_name = "sgl-project/DeepSeek-V4-Flash-FP8", hidden_size = 4096, inter_size = 2048, topk = 6, num_experts = 256, dtypes = ["fp8_block"], router = local.routers.deepseek_v4_flash },

@@ -31,7 +31,7 @@ locals {
     # The 30B model is served on at most four tensor-parallel ranks.
     moe = [
       { model_name = "Qwen/Qwen3-30B-A3B", hidden_size = 2048, inter_size = 768, topk = 8, num_experts = 128, dtypes = local.any_dtype, max_tp = 4, router = local.routers.qwen3 },
-      { model_name = "Qwen/Qwen3-235B-A22B", hidden_size = 4096, inter_size = 1536, topk = 8, num_experts = 128, dtypes = merge(local.any_dtype, { sglang = ["bfloat16", "fp8_block", "nvfp4"] }), router = local.routers.qwen3 },
+      { model_name = "Qwen/Qwen3-235B-A22B", models = ["Qwen/Qwen3-235B-A22B", "Qwen/Qwen3-VL-235B-A22B-Instruct"], hidden_size = 4096, inter_size = 1536, topk = 8, num_experts = 128, dtypes = merge(local.any_dtype, { sglang = ["bfloat16", "fp8_block", "nvfp4"] }), router = local.routers.qwen3 },
       { model_name = "Qwen/Qwen3-Coder-480B-A35B-Instruct", hidden_size = 6144, inter_size = 2560, topk = 8, num_experts = 160, dtypes = local.any_dtype, router = local.routers.qwen3 },
     ]
 

@@ -37,6 +37,15 @@ run "a model whose heads the base grid has" {
   }
 }
 
+run "models with the experts of another" {
+  variables { models = ["deepseek-ai/DeepSeek-V3.2", "Qwen/Qwen3-VL-235B-A22B-Instruct"] }
+
+  assert {
+    condition     = [for r in output.models.moe : r.model_name if r.selected] == ["deepseek-ai/DeepSeek-V3", "Qwen/Qwen3-235B-A22B"]
+    error_message = "experts of one shape are planned for all checkpoints that have it"
+  }
+}
+
 run "a misspelt model" {
   variables { models = ["qwen3-32b"] }
   expect_error {
