@@ -29,10 +29,10 @@ run "one model" {
 }
 
 run "a model whose heads the base grid has" {
-  variables { models = ["nvidia/Nemotron-H-56B-Base-8K"] }
+  variables { models = ["nvidia/Nemotron-H-56B-Base-8K", "mistralai/Mixtral-8x22B-v0.1"] }
 
   assert {
-    condition     = output.plans.attention_context && [for r in output.models.attention : r.num_heads if r.selected] == [64]
+    condition     = output.plans.attention_context && [for r in output.models.attention : r.num_heads if r.selected] == [48, 64]
     error_message = "without the base grid, the model's own heads are planned"
   }
 }
