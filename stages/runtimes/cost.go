@@ -79,7 +79,7 @@ const (
 	pythonGapSeconds  = 4e-3
 	pythonCapped      = 0.06e-3 // the power cap limits few shorter kernels
 	pythonBatch       = 23e-3   // of a capped case in a batch: its share of the heating, and its visits
-	pythonEager       = 10      // executions that find the length of a block
+	pythonEager       = 3       // executions that prepare a case and find the length of a block
 	pythonCold        = 28e-3   // visits to both forms of a case with a cold cache
 	pythonColdMost    = 0.2e-3  // longer kernels are measured hot only
 )
@@ -101,7 +101,7 @@ func (p *onPython) CaseSeconds(rt *stage.Runtime, s measure.Settings, k rules.Ke
 		extra += pythonCold
 	}
 	if onGPU && s.OperatingPoint == measure.PointSustained && s.WarmupSeconds == 0 && kernel > pythonCapped {
-		return host + gap + max(pythonBatch, float64(s.MinSamples)*kernel) + extra
+		return host + gap + max(pythonBatch, float64(s.Passes)*kernel) + extra
 	}
 	return host + float64(s.Passes)*(gap+passSeconds(s, s.MinSamples, s.MinBlockSeconds, kernel)) + extra
 }

@@ -48,6 +48,9 @@ func TestPythonSeconds(t *testing.T) {
 		}
 	}
 
+	if long := seconds(gpu, with(same), 0.4); long < 2 || long > 2.1 {
+		t.Errorf("a case of 0.4 s is estimated at %.2f s; five executions run", long)
+	}
 	for op, r := range map[string]struct {
 		short, long int // cases up to 0.06 ms and above
 		cold        bool
