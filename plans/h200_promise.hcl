@@ -105,10 +105,7 @@ variable "batches" {
 variable "prefill_tokens" { default = 65536 } # tokens that a static step may prefill; batches with more are left out
 variable "step_iterations" { default = 5 }
 
-variable "traced" {
-  description = "static steps whose kernels are traced: input tokens and batch"
-  default     = [{ isl = 1024, batch = 8 }]
-}
+variable "traced" { default = [{ isl = 1024, batch = 8 }] } # static steps whose kernels are traced: input tokens and batch
 
 variable "rounds" { default = 4 } # requests for each one that is open at once
 

@@ -43,9 +43,9 @@ variable "node_counts" {
 variable "time" { default = "02:00:00" }
 variable "poll" { default = "5s" }
 
+# What starts the ranks; empty where the collectors do so themselves.
 variable "launcher" {
-  default     = ["srun", "--nodes={nodes}", "--ntasks={ranks}", "--ntasks-per-node={gpus_per_node}", "--distribution=block", "--kill-on-bad-exit=1", "--overlap"]
-  description = "What starts the ranks; empty where the collectors do so themselves."
+  default = ["srun", "--nodes={nodes}", "--ntasks={ranks}", "--ntasks-per-node={gpus_per_node}", "--distribution=block", "--kill-on-bad-exit=1", "--overlap"]
 }
 
 variable "standin" { default = false } # A stand-in instead of the collectors, which measures nothing.
