@@ -320,8 +320,8 @@ func (r *runner) makePrompts() error {
 		}
 
 		if r.once && s.Dataset != "" && s.RequestRate == 0 && s.Concurrency > len(list) {
-			return fmt.Errorf("concurrency is %d, and only the %d conversations of %s can be open; give the load requests, so that "+
-				"they are sent again, or lower concurrency", s.Concurrency, len(list), filepath.Base(s.Dataset))
+			return fmt.Errorf("concurrency is %d, and only the %d conversations of %s can be open; give the load requests, so "+
+				"that they are sent again, or lower concurrency", s.Concurrency, len(list), filepath.Base(s.Dataset))
 		}
 
 		r.keepText = r.keepText || turns > len(list)

@@ -85,8 +85,8 @@ func (s *Search) within(load *Settings) (*Search, error) {
 		return nil, fmt.Errorf("search varies %s, and it is set as well; leave it away in load and in the grid", s.Over)
 
 	case (good || goodput) && len(load.SLO) == 0:
-		return nil, errors.New("slo of search has good_fraction or goodput, and load has no limits of single requests; give " +
-			"load slo, such as { ttft = 200 }")
+		return nil, errors.New("slo of search has good_fraction or goodput, and load has no limits of single requests; " +
+			"give load slo, such as { ttft = 200 }")
 
 	case s.Over == "concurrency" && load.RequestRate > 0:
 		return nil, errors.New("search over concurrency has request_rate, which decides how many requests are open; leave " +

@@ -111,8 +111,8 @@ func increase(times []int64, col []float64, from, to int64) *float64 {
 	return nil
 }
 
-// energy is increase for energy. The times before the first and after the last change have the mean power of the others.
-// It returns nil if the window has no change.
+// energy is increase for energy. The times before the first and after the last change have the mean power of the
+// others. It returns nil if the window has no change.
 func energy(times []int64, col []float64, from, to int64) *float64 {
 	at, changed := changes(times, col)
 	grown := increase(at, changed, from, to)

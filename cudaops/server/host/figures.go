@@ -69,7 +69,8 @@ func (f *rankFigures) useSpan() {
 
 // align computes the figures of all ranks for the span if one of them has no steps. A mean of both means nothing.
 func align(ranks map[int]*rankFigures) {
-	spans := slices.ContainsFunc(slices.Collect(maps.Values(ranks)), func(f *rankFigures) bool { return f.Basis == "span" })
+	spans := slices.ContainsFunc(slices.Collect(maps.Values(ranks)),
+		func(f *rankFigures) bool { return f.Basis == "span" })
 	for _, f := range ranks {
 		if spans && f.Basis == "steps" {
 			f.useSpan()

@@ -115,8 +115,8 @@ func repeatedLevel(n schema.Node) int16 {
 	return level
 }
 
-// eachValue calls f for each value of a column of texts or numbers with its levels. A missing value is nil, and so is NaN,
-// which pandas writes for one.
+// eachValue calls f for each value of a column of texts or numbers with its levels. A missing value is nil, and so is
+// NaN, which pandas writes for one.
 func eachValue(in file.ColumnChunkReader, f func(v any, def, rep int16)) error {
 	switch in.Type() {
 	case parquet.Types.ByteArray:

@@ -23,8 +23,8 @@ func (p *Param) Parallel() bool { return slices.Contains(parallelSizes, p.Name) 
 // GPUCount is the name of the column that Swept returns for rows with different kinds of parallelism.
 const GPUCount = "GPUs"
 
-// Swept returns the numeric column that the rows of a load or an experiment vary, or nil if all rows agree. If they vary
-// several parallel sizes, it is the number of GPUs.
+// Swept returns the numeric column that the rows of a load or an experiment vary, or nil if all rows agree. If they
+// vary several parallel sizes, it is the number of GPUs.
 func (f *Facets) Swept() *Param {
 	var varying []*Param
 	sizes := 0
@@ -144,8 +144,8 @@ func (f *Facets) cells() []experiment.Cell {
 	return out
 }
 
-// Families returns the rows of an experiment by parallelism and, if there are several, by model and load. Cells on one GPU
-// belong to the only parallelism of the others, if there is one. The column is "" if the rows are no experiment.
+// Families returns the rows of an experiment by parallelism and, if there are several, by model and load. Cells on one
+// GPU belong to the only parallelism of the others, if there is one. The column is "" if the rows are no experiment.
 func (f *Facets) Families() Series {
 	cells := f.cells()
 	if cells == nil {
@@ -182,9 +182,9 @@ func (f *Facets) Families() Series {
 	return s
 }
 
-// Efficiency returns the throughput per GPU of each row over that of its baseline. The baseline of a cell of an experiment
-// is that of the table of its export. That of other rows is the row with the fewest GPUs whose other parameters are
-// equal. It is nil if the number of GPUs does not vary.
+// Efficiency returns the throughput per GPU of each row over that of its baseline. The baseline of a cell of an
+// experiment is that of the table of its export. That of other rows is the row with the fewest GPUs whose other
+// parameters are equal. It is nil if the number of GPUs does not vary.
 func (f *Facets) Efficiency() []float64 {
 	gpus, rate := f.GPUs(), f.Latency
 	if gpus == nil || len(Distinct(gpus)) < 2 || rate == nil {
