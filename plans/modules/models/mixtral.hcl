@@ -1,4 +1,4 @@
-# Mixtral. Its attention heads lie on the base grids of all backends.
+# Mixtral. Its attention heads lie on the base grids of all backends, except for those of 8x22B on eight ranks.
 
 locals {
   mixtral = {
@@ -6,7 +6,7 @@ locals {
 
     attention = [
       { profile = "mixtral_8x7b", models = ["mistralai/Mixtral-8x7B-v0.1"], num_heads = 32, num_kv_heads = 8, head_dim = 128, window = 0, tp = [1, 2, 4, 8], only = [] },
-      { profile = "mixtral_8x22b", models = ["mistralai/Mixtral-8x22B-v0.1"], num_heads = 48, num_kv_heads = 8, head_dim = 128, window = 0, tp = [1, 2, 4], only = [] },
+      { profile = "mixtral_8x22b", models = ["mistralai/Mixtral-8x22B-v0.1"], num_heads = 48, num_kv_heads = 8, head_dim = 128, window = 0, tp = [1, 2, 4, 8], only = [] },
     ]
 
     moe = [

@@ -35,6 +35,11 @@ run "a model whose heads the base grid has" {
     condition     = output.plans.attention_context && [for r in output.models.attention : r.num_heads if r.selected] == [48, 64]
     error_message = "without the base grid, the model's own heads are planned"
   }
+
+  assert {
+    condition     = alltrue([for r in output.models.attention : contains(r.tp, 8) if r.selected])
+    error_message = "each of them is served on eight GPUs"
+  }
 }
 
 run "models with the experts of another" {
