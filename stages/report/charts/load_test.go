@@ -48,6 +48,7 @@ func TestSweepsOfSeveralLoads(t *testing.T) {
 	f := &model.Facets{Rows: 4, Latency: ttft.Values, Metrics: []model.Measured{ttft}, Params: []model.Param{
 		{Name: "name", Text: []string{"a", "b", "c", "d"}},
 		{Name: "concurrency", Numeric: true, Value: []float64{1, 1, 4, 4}},
+		{Name: "requests", Numeric: true, Value: []float64{10, 10, 40, 40}}, // follow from the concurrency
 		{Name: "isl", Numeric: true, Value: []float64{100, 800, 100, 800}}}}
 	d := drawing{Group: new(Group), table: &model.Table{Address: "collect.load", Facets: f}, budget: 1000}
 	d.loads()

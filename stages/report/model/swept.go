@@ -57,15 +57,19 @@ func (f *Facets) Swept() *Param {
 }
 
 // Loads returns the rows of a sweep by their other parameters, such as "isl 100". Those that identify a row are left
-// out. The column is "" if no other parameter varies.
+// out, and those that follow from the swept value. The column is "" if no other parameter varies.
 func (f *Facets) Loads(swept *Param) Series {
 	var others []Param
 	for _, p := range f.Params {
-		values := map[string]bool{}
+		values, at, follows := map[string]bool{}, map[string]string{}, true // at are the values at each swept one
 		for row := range f.Rows {
-			values[p.Cell(row)] = true
+			cell, x := p.Cell(row), swept.Cell(row)
+			if first, seen := at[x]; seen && first != cell {
+				follows = false
+			}
+			values[cell], at[x] = true, cell
 		}
-		if p.Name != swept.Name && len(values) > 1 && len(values) < f.Rows {
+		if !follows && len(values) < f.Rows {
 			others = append(others, p)
 		}
 	}
