@@ -20,8 +20,8 @@ import (
 	"aicplan/stages/telemetry"
 )
 
-// AIPerf is the layout of AIPerf's artifact folders: its files as they are, in one folder for each case if there are
-// several. The only case of one of several inputs has the address of the input.
+// AIPerf is the layout of AIPerf's artifact folders: its files as they are. If there are several inputs, each has a
+// folder. If an input has several cases, each of them has one in it.
 const AIPerf = "aiperf"
 
 // aiperfFiles are the attachments that the layout writes; the series of telemetry
@@ -37,9 +37,9 @@ func (a *attached) aiperf(sets []*stage.Dataset) error {
 		for row, dir := range caseDirs(ds) {
 			if ds.Table.NumRows() == 1 {
 				dir = ""
-				if len(sets) > 1 {
-					dir = fileutil.PlainName(inputs[i].Ref.Address, ".-")
-				}
+			}
+			if len(sets) > 1 {
+				dir = path.Join(fileutil.PlainName(inputs[i].Ref.Address, ".-"), dir)
 			}
 
 			list, err := stage.Attachments(ds.Table, row)
