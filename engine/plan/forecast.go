@@ -49,44 +49,25 @@ func (p *Plan) forecast(r *stage.Ref) *stage.Forecast {
 	return p.forecasts[r.Address]
 }
 
-// checkTargets returns an error for stages that would replace each other's table. Stages that merge tables are
-// allowed if one depends on the other, because the order is then known.
+// checkTargets returns an error for stages that would replace each other's table.
 func (p *Plan) checkTargets(in stage.Forecasts) hcl.Diagnostics {
 	var diags hcl.Diagnostics
-	type target struct {
-		*Stage
-		shared bool
-	}
-
-	by := map[string][]target{}
+	by := map[string]*Stage{}
 	for _, s := range p.Stages {
 		w, ok := s.Config.(stage.FileWriter)
 		if !ok || s.Deferred {
 			continue
 		}
-		name, shared := w.Target(in)
-		if name == "" {
-			continue
+		name := w.Target(in)
+		switch other := by[name]; {
+		case name == "":
+		case other == nil:
+			by[name] = s
+		default:
+			diags = append(diags, s.errorf("Table written twice", "%s writes %s, and so does %s (%s:%d). Give each its own dir, "+
+				"or join them: one export with both as its input, or behind one dedupe.", s.Address(), name, other.Address(),
+				other.Instance.Range.Filename, other.Instance.Range.Start.Line)...)
 		}
-		i := slices.IndexFunc(by[name], func(other target) bool {
-			ordered := p.Graph.Behind(other.Address())[s.Address()] || p.Graph.Behind(s.Address())[other.Address()]
-			return !ordered || !shared || !other.shared
-		})
-		by[name] = append(by[name], target{s, shared})
-		if i < 0 {
-			continue
-		}
-
-		other := by[name][i]
-		how := "Give each its own dir, or join them: one export with both as its input, or behind one dedupe. If each is " +
-			"to add its rows to a table, set merge = true in both, and let one wait for the other with depends_on: its " +
-			"rows then win."
-		if shared && other.shared {
-			how = "Both merge, and if they have rows of one key the last one wins: let that one wait for the other with " +
-				"depends_on."
-		}
-		diags = append(diags, s.errorf("Table written twice", "%s writes %s, and so does %s (%s:%d). %s", s.Address(), name,
-			other.Address(), other.Instance.Range.Filename, other.Instance.Range.Start.Line, how)...)
 	}
 
 	return diags

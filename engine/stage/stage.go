@@ -100,9 +100,8 @@ type FileWriter interface {
 	// Files returns the files that the stage replaces, relative to the output folder, as far as their names are
 	// known. sample is set if its rows are a sample of --limit or --smoke.
 	Files(in Forecasts, sample bool) []string
-	// Target returns a name for the table that the stage writes, or "" if it is unknown or there is none. shared
-	// is set if other stages may write to the same table.
-	Target(Forecasts) (name string, shared bool)
+	// Target returns a name for the table that the stage writes, or "" if it is unknown or there is none.
+	Target(Forecasts) string
 }
 
 // Evaluator evaluates expressions of a plan.

@@ -100,13 +100,9 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	t.table = sh.table
 
 	if rc.Claim != nil {
-		if other := rc.Claim(t.path); other != "" && !c.sharesTable() {
-			return nil, fmt.Errorf(
-				"nothing was written: %s is the file of %s, and one would replace the other; give one another dir or file, or "+
-					"set merge in both",
-				t.path,
-				other,
-			)
+		if other := rc.Claim(t.path); other != "" {
+			return nil, fmt.Errorf("nothing was written: %s is the file of %s, and one would replace the other; give one "+
+				"another dir or file, or join them in one export", t.path, other)
 		}
 	}
 

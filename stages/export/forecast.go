@@ -109,20 +109,18 @@ func tableOf(name string, info stage.Info) string {
 // Target implements stage.FileWriter with the table file of the export. A part
 // of the path that is not known yet is replaced by the address of the runtime
 // that decides it, so two exports share a target only if they share the file.
-// shared is true if the block sets merge.
-func (c *Config) Target(in stage.Forecasts) (name string, shared bool) {
+func (c *Config) Target(in stage.Forecasts) string {
 	switch c.Layout {
 	case Experiment:
-		name = path.Join(c.Dir, summaryFile)
+		return path.Join(c.Dir, summaryFile)
 	case AIPerf:
-		name = path.Join(c.Dir, aiperf.SummaryJSON)
+		return path.Join(c.Dir, aiperf.SummaryJSON)
 	case tree.Flat:
-		name = c.planned(in, false)
-	default: // a database has each table in one format
-		name = c.planned(in, false)
-		name = strings.TrimSuffix(name, path.Ext(name))
+		return c.planned(in, false)
 	}
-	return name, c.sharesTable()
+
+	name := c.planned(in, false) // a database has each table in one format
+	return strings.TrimSuffix(name, path.Ext(name))
 }
 
 // planned returns the name of the table's file as far as it is known when the plan is made, or "".
@@ -144,7 +142,3 @@ func (c *Config) planned(in stage.Forecasts, partial bool) string {
 	}
 	return t.name
 }
-
-// sharesTable reports whether the block states that other exports write the same
-// table.
-func (c *Config) sharesTable() bool { return c.Merge != nil && *c.Merge }

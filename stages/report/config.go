@@ -73,7 +73,7 @@ func (c *Config) Files(stage.Forecasts, bool) []string {
 }
 
 // Target implements stage.FileWriter. A report writes no table.
-func (c *Config) Target(stage.Forecasts) (name string, shared bool) { return "", false }
+func (c *Config) Target(stage.Forecasts) string { return "" }
 
 // Check validates the config.
 func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
