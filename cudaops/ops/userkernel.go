@@ -317,6 +317,10 @@ func (b *KernelBinding) arguments(v *values) (args []any, buffers []*userBuffer,
 			}
 			buffers = append(buffers, u)
 		case "":
+			if !a.Value.set {
+				v.fail("%s has neither buffer nor value", what)
+			}
+
 			value, err := kernelValue(a.Type, v.number(a.Value, what, 0))
 			if err != nil {
 				v.fail("%s: %w", what, err)
