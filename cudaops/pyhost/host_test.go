@@ -241,8 +241,6 @@ func TestHelloErrors(t *testing.T) {
 		"file": {worker.Init{Ops: raw(t, m{"x": m{"file": "absent.py"}})}, []string{"no file absent.py"}},
 		"collector": {worker.Init{Ops: raw(t, m{"x": m{"module": "collector.a", "run": "run"}})},
 			[]string{"collector_root"}},
-		"binding": {worker.Init{Ops: raw(t, m{"x": m{"module": "a", "run": "run", "arguments": []string{}}})},
-			[]string{"no 'arguments'"}},
 		"requirements": {missing(hostSettings{Package: "standin_framework", Requires: ">=2"}),
 			[]string{"1.3.0rc20", "requires >=2"}},
 	} {

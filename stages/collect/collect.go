@@ -179,6 +179,10 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 				c.Bind.Type().FriendlyName())
 		case c.runtime != nil && c.about().Binds == "":
 			bad("Wrong binding", "%s is of kind %s, which takes no binding; remove bind.", c.runtime.Address, c.runtime.Kind)
+		case c.runtime != nil && c.about().CheckWords != nil:
+			if err := c.about().CheckWords(c.bind.(map[string]any)); err != nil {
+				bad("Wrong binding", "bind: %s.", err)
+			}
 		}
 	}
 

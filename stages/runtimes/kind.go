@@ -84,6 +84,8 @@ type Base struct {
 	Check func(worker.Init, worker.Case) error
 	// CheckBinding returns a function that does the same for cases of a binding. It may be nil.
 	CheckBinding func(json.RawMessage) (func(worker.Case) error, error)
+	// CheckWords returns why a binding has an attribute without effect, as a sentence without a full stop. It may be nil.
+	CheckWords func(bind map[string]any) error
 	// Inside runs the host in the engine's process. It is for hosts without a device and without native code.
 	// With a launcher, the host still has its own process.
 	Inside bool

@@ -44,6 +44,7 @@ func pythonKind() Kind {
 		},
 		Env:         []string{cudaOrder},
 		Answer:      pyhost.Answer,
+		CheckWords:  pyhost.CheckBinding,
 		Interpreted: true,
 		HasCode:     true,
 		OnProcessor: true,

@@ -23,7 +23,6 @@ A module imports from those above it in this list:
     fresh        modules that are read from their source
     source       Python files
     imports      the code that an op is measured with
-    bindings     what a plan binds an op to
     functions    ops that are functions
     reads        files of other stages that an op reads
     joining      rows and the measurements that they come from

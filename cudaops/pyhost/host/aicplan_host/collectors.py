@@ -9,7 +9,6 @@ import shutil
 import sys
 import threading
 
-from .bindings import known_words
 from .defaults import TorchDefaults
 from .deferring import Deferral, Deferred
 from .errors import UNSUPPORTED, HostError, clip
@@ -25,16 +24,12 @@ from .spool import perf_files, read_perf_files, read_spool, remove_perf_files
 class CollectorOp:
     """An op of an existing collector, called as its own runner would call it."""
 
-    known = {"module", "versions", "getter", "run", "perf_filename", "args", "match", "env", "columns", "isolate", "rename", "words",
-             "uninitialised", "cache", "fills_memory"}
-
     def __init__(self, name, binding, host):
         self.name, self.binding, self.host = name, binding, host
         self._run = None
         self._index = None
         self._module_name = None  # of a binding with versions, once asked for
         self._unknown = ""  # words of listed cases that the binding does not map
-        known_words(name, binding, self.known)
         if "run" not in binding:
             raise HostError("op %s: the binding names no run function" % name)
         if "module" not in binding and not binding.get("versions"):

@@ -5,7 +5,6 @@ import importlib
 import inspect
 import os
 
-from .bindings import known_words
 from .errors import HostError
 from .rows import clean_rows
 from .source import find_ops, load_file
@@ -14,12 +13,9 @@ from .source import find_ops, load_file
 class FunctionOp:
     """An op that is a Python function of the case's parameters and bench."""
 
-    known = {"file", "module", "function", "args", "env", "columns"}
-
     def __init__(self, name, binding, host):
         self.name, self.binding, self.host = name, binding, host
         self._fn = self._path = None
-        known_words(name, binding, self.known)
         if "file" not in binding and "module" not in binding:
             function = binding.get("function", name)
             found = find_ops(host.paths)

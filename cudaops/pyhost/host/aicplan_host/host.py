@@ -19,7 +19,6 @@ import time
 import traceback
 
 from .attaching import Attachments
-from .bindings import environment_of
 from .child import VISIBLE
 from .collectors import CollectorOp
 from .defaults import TorchDefaults, undisturbed
@@ -59,6 +58,10 @@ class End:
     failure: dict
     seconds: float
     attachments: dict
+
+
+def environment_of(op):
+    return {k: str(v) for k, v in op.binding.get("env", {}).items()}
 
 
 class Host:

@@ -31,8 +31,6 @@ class RanksOp(CollectorOp):
     them, waits, and takes the rows that rank 0 logs. It imports the collector in
     none of its own: a rank ends as it likes."""
 
-    known = CollectorOp.known - {"getter", "match", "isolate", "uninitialised", "cache", "fills_memory"} | {"ranks", "launcher"}
-
     def load(self):
         if self._run is not None:
             return
