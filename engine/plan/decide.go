@@ -158,6 +158,9 @@ func (p *Plan) identity(r *stage.Ref) string {
 		}
 		for _, a := range arts {
 			digests = append(digests, a.Digest)
+			if a.Beside != "" {
+				digests = append(digests, a.Beside)
+			}
 		}
 	}
 

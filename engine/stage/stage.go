@@ -263,7 +263,8 @@ type Artifact struct {
 	Path   string `json:"path"`
 	Digest string `json:"digest"` // "sha256:<hex>" of the bytes
 	Rows   int    `json:"rows,omitempty"`
-	Entry  string `json:"entry,omitempty"` // digest of the table's entry in collection_meta.yaml, if there is one
+	Entry  string `json:"entry,omitempty"`  // digest of the table's entry in collection_meta.yaml, if there is one
+	Beside string `json:"beside,omitempty"` // digest of what the stage wrote into files that it shares with others
 }
 
 // CheckContext is given to Check.

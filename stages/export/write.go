@@ -190,7 +190,7 @@ func (c *Config) write(rc *stage.RunContext, t target, d payload) (w written, fi
 
 	spec, err := c.systemSpec(&batch, rc, t)
 	if err == nil {
-		err = c.besideSpecs(&batch, rc, t, d.partial != "" || unanswered(d.sets))
+		files[0].Beside, err = c.besideSpecs(&batch, rc, t, d.partial != "" || unanswered(d.sets))
 	}
 
 	if err != nil {
