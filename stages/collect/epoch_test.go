@@ -84,4 +84,15 @@ func TestEpochs(t *testing.T) {
 	check("the same retry", retry, "momf", true)
 	put(1, checkpoint.Failed)
 	check("the next retry", retry, "momo", false)
+
+	full := []byte(`{"failure": {"class": "", "message": "[Errno 28] No space left on device"}, "attempts": 1}`)
+	if err := journal.Append(checkpoint.Entry{ID: cases.ID(1), Kind: checkpoint.Failed, Payload: full}); err != nil {
+		t.Fatal(err)
+	}
+	check("a full disk", plain, "momf", true)
+	if _, ok := journal.Has(cases.ID(1)); ok {
+		t.Error("the failure of a full disk still counts while its case is tried again")
+	}
+	put(1, checkpoint.Failed)
+	check("another failure", plain, "mfmf", false)
 }

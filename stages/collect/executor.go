@@ -148,7 +148,7 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 		return nil, err
 	}
 
-	r.ran = true
+	r.ran, r.job.shared = true, true
 	attached := order != nil
 	for {
 		if !attached {

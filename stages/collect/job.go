@@ -33,6 +33,8 @@ type job struct {
 	tried map[int]bool
 	// retrying is the epoch of an unfinished --retry, or "".
 	retrying string
+	// shared is set if another process settles units too. Failures are final then.
+	shared bool
 }
 
 // A task is one case of the grid, in its order, with the units that it answers.

@@ -57,26 +57,33 @@ func (k *keeper) settle(unit int, e *rows.Entry) {
 	}
 }
 
+// lost records that something could not be stored. The run stops.
+func (k *keeper) lost(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.first = cmp.Or(k.first, err)
+	k.broken.Store(true)
+}
+
 // stored counts one acknowledged entry, or records the error.
 func (k *keeper) stored(kind checkpoint.Kind, err error) {
+	if err != nil {
+		k.lost(err)
+		return
+	}
+
 	k.mu.Lock()
-	switch {
-	case err != nil:
-		k.first = cmp.Or(k.first, err)
-		k.broken.Store(true)
-	case kind == checkpoint.Measured:
+	if kind == checkpoint.Measured {
 		k.prog.Done++
 		k.now++
-	default:
+	} else {
 		k.prog.Failed++
 	}
 	prog := k.prog
 	k.mu.Unlock()
 
-	if err == nil {
-		k.kept.Store(true)
-		k.rc.Events.Progress(k.rc.Address, prog)
-	}
+	k.kept.Store(true)
+	k.rc.Events.Progress(k.rc.Address, prog)
 }
 
 // wait waits until all entries are acknowledged. It returns the number of units measured in this run and

@@ -94,6 +94,7 @@ func (j *job) restrict(places []int) (others int) {
 		}
 	}
 
+	j.shared = true
 	other := &skip{notSelected, "another task has it"}
 	for i := range j.tasks {
 		t := &j.tasks[i]

@@ -7,11 +7,15 @@ import (
 	"aicplan/stages/collect/rows"
 )
 
-// epochRetry is the prefix of the epoch tokens of retries.
-const epochRetry = "retry"
+// Prefixes of the epoch tokens of retries, and of cases that failed because a disk was full.
+const (
+	epochRetry = "retry"
+	epochDisk  = "disk"
+)
 
 // reuse closes the units that have results in the journal. If opts.Again is set, only results of the current epoch
-// count. A failed unit stays failed unless retry is "failed" and the unit was not already tried in this retry. A group
+// count. A failed unit stays failed unless a full disk was the cause, or retry is "failed" and the unit was not already
+// tried in this retry. A group
 // that failed at least after times and was never measured stays tripped, unless retry is "tripped", which opens all
 // such groups again.
 func (j *job) reuse(journal *checkpoint.Journal, opts stage.Options, after int) error {
@@ -41,6 +45,12 @@ func (j *job) reuse(journal *checkpoint.Journal, opts stage.Options, after int) 
 		}
 	}
 
+	if !j.shared {
+		if err := j.openFullDisk(journal); err != nil {
+			return err
+		}
+	}
+
 	if after == 0 || opts.Retry == "failed" {
 		return nil
 	}
@@ -55,6 +65,25 @@ func (j *job) reuse(journal *checkpoint.Journal, opts stage.Options, after int) 
 		}
 	}
 	return nil
+}
+
+// openFullDisk opens the units that failed because a disk was full.
+func (j *job) openFullDisk(journal *checkpoint.Journal) error {
+	var units []int
+	var ids []string
+	for i, u := range j.all() {
+		if u.state == failed {
+			units, ids = append(units, i), append(ids, j.id(i))
+		}
+	}
+
+	return journal.Read(ids, func(at int, e checkpoint.Entry) error {
+		entry, err := rows.Decode(e)
+		if err == nil && entry.Failure != nil && policy.FullDisk(entry.Failure) {
+			j.units[units[at]].state = open
+		}
+		return err
+	})
 }
 
 // epochOf returns the token of a retry that has started and not finished, that is, one of its cases is still open. It
@@ -75,7 +104,7 @@ func (j *job) retried(journal *checkpoint.Journal, unit int) bool {
 }
 
 // withdraw records in the journal, before measuring starts, that earlier results of the open units are invalid. It
-// does so only if the units are measured again or retried. If the run ends early, no old rows remain among the new
+// does so only for units that are measured again or retried. If the run ends early, no old rows remain among the new
 // ones, and the next run continues.
 func (j *job) withdraw(journal *checkpoint.Journal, opts stage.Options) error {
 	token := j.retrying
@@ -83,7 +112,7 @@ func (j *job) withdraw(journal *checkpoint.Journal, opts stage.Options) error {
 	case opts.Again:
 		token = opts.Epoch
 	case opts.Retry == "":
-		return nil
+		token = checkpoint.NewEpoch(epochDisk)
 	case token == "":
 		token = checkpoint.NewEpoch(epochRetry)
 	}

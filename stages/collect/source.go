@@ -99,7 +99,7 @@ func (s *source) sweep(a *attempt) json.RawMessage {
 }
 
 // Done implements worker.CaseSource. It stores the results of a case, or schedules a retry. If the worker does not
-// measure what the journal is for, the case stays open.
+// measure what the journal is for, or a file of the case cannot be stored, the case stays open.
 func (s *source) Done(o worker.Outcome) {
 	r := s.run
 	if r.refusal == nil {
@@ -109,9 +109,15 @@ func (s *source) Done(o worker.Outcome) {
 		return
 	}
 
-	files := r.attach(o)
-	if r.watching != nil {
-		files = append(files, r.observe(&o)...)
+	files, err := r.attach(o)
+	if r.watching != nil && err == nil {
+		var recorded []stage.Attachment
+		recorded, err = r.observe(&o)
+		files = append(files, recorded...)
+	}
+	if err != nil {
+		s.keeper.lost(err)
+		return
 	}
 	s.sample(o)
 	if r.part != nil {

@@ -76,7 +76,7 @@ func (r *running) troubles() {
 
 // observe adds the telemetry of the GPUs that a case used to the rows of the case. It returns the attachments with the
 // samples.
-func (r *running) observe(o *worker.Outcome) (files []stage.Attachment) {
+func (r *running) observe(o *worker.Outcome) (files []stage.Attachment, err error) {
 	workers := gpusOf(o)
 	for i, row := range o.Rows {
 		win := r.watching.Window(row, o.Started, o.Ended)
@@ -91,14 +91,16 @@ func (r *running) observe(o *worker.Outcome) (files []stage.Attachment) {
 			if err != nil {
 				r.message("warn", fmt.Sprintf("case %s: its telemetry is not kept: %v", o.Task.Case.ID, err))
 			}
-			files = r.attach(worker.Outcome{Task: o.Task, Attachments: recorded})
+			if files, err = r.attach(worker.Outcome{Task: o.Task, Attachments: recorded}); err != nil {
+				return nil, err
+			}
 		}
 	}
 
 	r.troubles()
 	// Running cases started after the oldest sample that is kept.
 	r.watching.Forget(o.Ended.Add(-keepTelemetry))
-	return files
+	return files, nil
 }
 
 // keepTelemetry is how long samples are kept. It exceeds the duration of a load point.

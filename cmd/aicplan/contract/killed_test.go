@@ -349,22 +349,9 @@ func TestInterrupted(t *testing.T) {
 // and applies again when it has room.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		t.Skip("mounting a small file system needs root on Linux")
-	}
 	f := newSteps(t)
 	state := f.path(".aicplan")
-	if err := os.Mkdir(state, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", state).CombinedOutput(); err != nil {
-		t.Skipf("no file system can be mounted: %v: %s", err, out)
-	}
-	t.Cleanup(func() {
-		if out, err := exec.Command("umount", "-l", state).CombinedOutput(); err != nil {
-			t.Errorf("umount: %v: %s", err, out)
-		}
-	})
+	mountSmall(t, state, "4m")
 	filler := filepath.Join(state, "runs", "filler")
 	full := &folder{t: t, dir: f.dir, env: append(slices.Clone(f.env), "FILL="+filler)}
 	full.expect(1, "apply", "plan.hcl")
@@ -378,4 +365,60 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.resume(0)
+}
+
+// mountSmall mounts a file system of a size on a new folder. It skips the test if it cannot.
+func mountSmall(t *testing.T, dir, size string) {
+	t.Helper()
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		t.Skip("mounting a small file system needs root on Linux")
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+size, "tmpfs", dir).CombinedOutput(); err != nil {
+		t.Skipf("no file system can be mounted: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", "-l", dir).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v: %s", err, out)
+		}
+	})
+}
+
+// TestFullDiskLosesNoAttachments fills the file system of the state folder with attachments, at the worker and at the
+// engine, and applies again when it has room.
+func TestFullDiskLosesNoAttachments(t *testing.T) {
+	t.Parallel()
+	for _, size := range []string{"5m", "8m", "12m"} {
+		f := newFolder(t, "plan.hcl", `
+runtime "py" {
+  kind      = "python"
+  framework = "TRY"
+  path      = ["op.py"]
+  device    = "none"
+}
+grid "g" {
+  op = "large"
+  axis "a" { values = [1, 2, 3, 4] }
+}
+collect "g" {
+  grid    = grid.g
+  runtime = runtime.py
+}
+`, "op.py", `
+def large(a, bench):
+    bench.attach("large.bin", bytes([a]) * (3 << 20))
+    return {"latency": 1.0, "kernel_source": "x"}
+`)
+		mountSmall(t, f.path(".aicplan"), size)
+		f.expect(1, "apply", "plan.hcl")
+		if out, err := exec.Command("mount", "-o", "remount,size=64m", f.path(".aicplan")).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		f.expect(0, "apply", "plan.hcl")
+		if n := bytes.Count(f.expect(0, "show", "collect.g").stdout, []byte("large.bin")); n != 4 {
+			t.Errorf("%s: %d of 4 rows have their attachment", size, n)
+		}
+	}
 }

@@ -61,7 +61,7 @@ var builtin = sync.OnceValue(func() []Rule {
 			`cannot allocate memory|std::bad_alloc|failed to allocate`),
 		memoryRule(`^SIGKILL$`, ""),
 		builtinRule(worker.ClassResourceIssue, "",
-			`no space left on device|disk quota exceeded|too many open files|read-only file system|`+
+			fullDisk+`|too many open files|read-only file system|`+
 				`out of resource|too many resources requested|exceeds.{0,40}shared memory|`+
 				`stream ?capture|graph capture|operation not permitted when stream is capturing|`+
 				`uncorrectable ECC|CUDA_ERROR_ECC`),
@@ -89,6 +89,13 @@ var builtin = sync.OnceValue(func() []Rule {
 		builtinRule(worker.ClassFrameworkBug, `^(SIG[A-Z]+|signal \d+|exit status \d+)$`, ""),
 	}
 })
+
+const fullDisk = `no space left on device|disk quota exceeded`
+
+var diskRule = builtinRule(worker.ClassResourceIssue, "", fullDisk)
+
+// FullDisk reports whether a case failed because a disk was full. Such a failure holds only until the next run.
+func FullDisk(f *worker.Failure) bool { return diskRule.fits(f) }
 
 // builtinRule returns a rule whose match ignores case. Empty expressions match everything.
 func builtinRule(class, exception, match string) Rule {
