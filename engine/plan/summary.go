@@ -79,6 +79,8 @@ type Totals struct {
 	// node of the system. Both are 0 if no GPU is needed.
 	WallSeconds float64 `json:"wall_seconds,omitempty"`
 	WallGPUs    int     `json:"wall_gpus,omitempty"`
+	// TooFew is the number of GPUs that cases use together if it is larger than the option --gpus, else 0.
+	TooFew int `json:"too_few_gpus_for,omitempty"`
 	// ElsewhereSeconds estimates the cases whose runtime is not here.
 	ElsewhereSeconds float64 `json:"elsewhere_seconds,omitempty"`
 }
@@ -178,6 +180,9 @@ func (t *Totals) onGPUs(stages []StageSummary, gpus int) {
 	for _, s := range stages {
 		if s.Cases != nil {
 			t.WallSeconds += s.Cases.SecondsOn(t.WallGPUs)
+			if n := s.Cases.GPUs; gpus > 0 && n > gpus && !s.Cases.PerGPU {
+				t.TooFew = max(t.TooFew, n)
+			}
 		}
 	}
 }
@@ -300,7 +305,12 @@ func (t Totals) time(seconds float64) string {
 	if t.WallGPUs == 0 {
 		return fmt.Sprintf("%s, %s", textutil.Duration(seconds), t.cost())
 	}
-	return fmt.Sprintf("%s, %s on %s", t.cost(), textutil.Duration(t.WallSeconds), textutil.Counted(t.WallGPUs, "GPU"))
+
+	text := fmt.Sprintf("%s, %s on %s", t.cost(), textutil.Duration(t.WallSeconds), textutil.Counted(t.WallGPUs, "GPU"))
+	if t.TooFew > 0 {
+		text += fmt.Sprintf(", too few for cases on %d GPUs", t.TooFew)
+	}
+	return text
 }
 
 // cost describes an estimate in GPU-hours, and in money if a price is known.
