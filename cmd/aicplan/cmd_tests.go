@@ -65,6 +65,8 @@ type testedAll struct {
 	Failed   int         `json:"failed"`
 	Filtered int         `json:"filtered"` // left out by --filter
 	Runs     []testedRun `json:"runs"`
+	// Diagnostics are the mistakes in test files. Then nothing was run.
+	Diagnostics []config.DiagJSON `json:"diagnostics,omitempty"`
 }
 
 // Run plans what the test files request and compares the results. It measures nothing and reads no state
@@ -85,7 +87,7 @@ func (c *testCmd) Run(a *app) error {
 		return err
 	}
 
-	parsed, err := a.testFiles(files)
+	parsed, err := c.parse(a, files)
 	if err != nil {
 		return err
 	}
@@ -180,23 +182,28 @@ func (c *testCmd) files() ([]string, error) {
 	return files, nil
 }
 
-// testFiles reads all files before any of them runs.
-func (a *app) testFiles(paths []string) ([]*plantest.File, error) {
+// parse reads all files before any of them runs.
+func (c *testCmd) parse(a *app, paths []string) ([]*plantest.File, error) {
 	var out []*plantest.File
-	var bad error
+	sum := testedAll{Runs: []testedRun{}}
+	bad := false
 	for _, p := range paths {
 		f, sources, diags := plantest.Open(p)
-		if err := config.WriteDiagnostics(a.stderr, sources, diags, a.width(), a.colorErr()); err != nil {
+		if c.JSON {
+			sum.Diagnostics = append(sum.Diagnostics, diagsJSON(sources, diags)...)
+		} else if err := config.WriteDiagnostics(a.stderr, sources, diags, a.width(), a.colorErr()); err != nil {
 			return nil, err
 		}
-		if diags.HasErrors() {
-			bad = exitError(run.ExitError)
-			continue
-		}
+		bad = bad || diags.HasErrors()
 		out = append(out, f)
 	}
 
-	return out, bad
+	if bad && c.JSON {
+		if err := a.json(sum); err != nil {
+			return nil, err
+		}
+	}
+	return out, exitIf(bad, run.ExitError)
 }
 
 // printResult prints the result of a run.
