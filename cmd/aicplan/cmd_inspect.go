@@ -113,7 +113,7 @@ func (a *app) describeStages(d *description, globs []string) error {
 func describe(p *plan.Plan, kinds []stage.RuntimeKind) (*description, error) {
 	d := &description{Modules: p.Config.Modules()}
 	for _, v := range p.Config.Variables() {
-		info := variableInfo{Name: v.Name, Type: config.TypeText(v.Type), Description: v.Description,
+		info := variableInfo{Name: v.Name, Type: v.TypeText, Description: v.Description,
 			Required: v.Default == cty.NilVal}
 		if v.Default != cty.NilVal {
 			info.Default = valueText(v.Default, math.MaxInt)

@@ -225,6 +225,7 @@ func (c *Config) Judge(check Check, names map[string]cty.Value,
 type Variable struct {
 	Name        string
 	Type        cty.Type
+	TypeText    string // as written in plans, with the defaults of optional attributes
 	Description string
 	Default     cty.Value // NilVal if the variable has no default
 	Sensitive   bool
@@ -237,13 +238,16 @@ func (c *Config) Variables() []Variable {
 	var out []Variable
 	for _, name := range c.root.decl.varOrder {
 		d := c.root.decl.variables[name]
-		v := Variable{Name: name, Type: d.typ, Description: d.description}
+		v := Variable{Name: name, Type: d.typ, TypeText: typeText(d.typ, d.defaults), Description: d.description}
 		if d.hasDefault {
 			v.Default = d.def
 		}
 
 		if v.Sensitive = d.sensitive; v.Sensitive && d.hasDefault {
 			v.Default = d.def.Mark(stage.Sensitive)
+		}
+		if v.Sensitive {
+			v.TypeText = TypeText(d.typ)
 		}
 
 		out = append(out, v)

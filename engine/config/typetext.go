@@ -3,14 +3,27 @@ package config
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 )
 
 // TypeText returns a type as written in plans, including optional attributes.
-func TypeText(t cty.Type) string {
+func TypeText(t cty.Type) string { return typeText(t, nil) }
+
+// typeText returns a type with the defaults of its optional attributes.
+func typeText(t cty.Type, defaults *typeexpr.Defaults) string {
+	in := func(name string) *typeexpr.Defaults {
+		if defaults == nil {
+			return nil
+		}
+		return defaults.Children[name]
+	}
+
 	switch {
 	case t == cty.DynamicPseudoType:
 		return "any"
@@ -19,26 +32,29 @@ func TypeText(t cty.Type) string {
 		return t.FriendlyName()
 
 	case t.IsListType():
-		return "list(" + TypeText(t.ElementType()) + ")"
+		return "list(" + typeText(t.ElementType(), in("")) + ")"
 
 	case t.IsSetType():
-		return "set(" + TypeText(t.ElementType()) + ")"
+		return "set(" + typeText(t.ElementType(), in("")) + ")"
 
 	case t.IsMapType():
-		return "map(" + TypeText(t.ElementType()) + ")"
+		return "map(" + typeText(t.ElementType(), in("")) + ")"
 
 	case t.IsTupleType():
 		var parts []string
-		for _, e := range t.TupleElementTypes() {
-			parts = append(parts, TypeText(e))
+		for i, e := range t.TupleElementTypes() {
+			parts = append(parts, typeText(e, in(strconv.Itoa(i))))
 		}
 		return "tuple([" + strings.Join(parts, ", ") + "])"
 
 	case t.IsObjectType():
 		var parts []string
 		for _, name := range sortedKeys(t.AttributeTypes()) {
-			text := TypeText(t.AttributeType(name))
+			text := typeText(t.AttributeType(name), in(name))
 			if t.AttributeOptional(name) {
+				if defaults != nil && defaults.DefaultValues[name] != cty.NilVal {
+					text += ", " + string(hclwrite.TokensForValue(defaults.DefaultValues[name]).Bytes())
+				}
 				text = "optional(" + text + ")"
 			}
 			parts = append(parts, name+" = "+text)
