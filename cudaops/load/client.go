@@ -112,6 +112,11 @@ func (r *runner) dial(ctx context.Context, to *target) (net.Conn, error) {
 	}
 
 	c = arrival.Conn(c)
+	if to.proxy != nil && to.proxy.Scheme == "https" {
+		if c, err = r.handshake(ctx, c, to.proxy.Hostname()); err != nil {
+			return nil, fmt.Errorf("the proxy: %w", err)
+		}
+	}
 	if to.url.Scheme != "https" {
 		return c, nil
 	}
@@ -123,8 +128,13 @@ func (r *runner) dial(ctx context.Context, to *target) (net.Conn, error) {
 		}
 	}
 
+	return r.handshake(ctx, c, to.url.Hostname())
+}
+
+// handshake does the TLS handshake with a host. It closes the connection if that fails.
+func (r *runner) handshake(ctx context.Context, c net.Conn, host string) (net.Conn, error) {
 	config := r.tls.Clone()
-	config.ServerName = to.url.Hostname()
+	config.ServerName = host
 	t := tls.Client(c, config)
 	ctx, cancel := context.WithTimeout(ctx, handshakeTime)
 	defer cancel()

@@ -1,11 +1,15 @@
 package load
 
 import (
+	"bufio"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -62,5 +66,62 @@ func TestServersWithAnotherProtocol(t *testing.T) {
 		if e.failure == nil || !strings.Contains(e.failure.Message, want) {
 			t.Errorf("%s: %+v, want %q", url, e.failure, want)
 		}
+	}
+}
+
+// TestProxyWithTLS connects through a proxy whose URL is https, to servers with and without TLS.
+func TestProxyWithTLS(t *testing.T) {
+	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "the server") })
+	server := httptest.NewTLSServer(answer)
+	defer server.Close()
+	proxy := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Method != http.MethodConnect {
+			answer(w, req)
+			return
+		}
+		to, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		fmt.Fprint(c, "HTTP/1.1 200 OK\r\n\r\n")
+		go func() { _, _ = io.Copy(to, c) }()
+		_, _ = io.Copy(c, to)
+	}))
+	defer proxy.Close()
+
+	for _, text := range []string{"http://example.com", "https://example.com"} {
+		s := DefaultSettings()
+		s.URL, s.Model, s.Requests = text, "m", 1
+		r, err := newRunner(s, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := r.targets[0]
+		r.tls = proxy.Client().Transport.(*http.Transport).TLSClientConfig
+		if to.proxy, err = url.Parse(proxy.URL); err != nil {
+			t.Fatal(err)
+		}
+		to.proxyAddress = to.proxy.Host
+
+		c, err := r.dial(t.Context(), to)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		fmt.Fprintf(c, "GET %s/ HTTP/1.1\r\nHost: example.com\r\n\r\n", text)
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if body, err := io.ReadAll(res.Body); err != nil || string(body) != "the server" {
+			t.Errorf("%s: %q, %v", text, body, err)
+		}
+		res.Body.Close()
+		c.Close()
 	}
 }

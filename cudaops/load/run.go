@@ -198,7 +198,7 @@ func newRunner(s Settings, o Options) (*runner, error) {
 				return nil, fmt.Errorf("the proxy of %s: %w", text, err)
 			}
 		}
-		if t.url.Scheme == "https" && r.tls == nil {
+		if (t.url.Scheme == "https" || t.proxy != nil && t.proxy.Scheme == "https") && r.tls == nil {
 			r.tls = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 		}
 	}
