@@ -157,6 +157,9 @@ func explainTLS(err error) error {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return fmt.Errorf("the server does not speak TLS (%w); an http:// URL is for servers without it", err)
 	}
+	if errors.Is(err, io.EOF) {
+		return errors.New("the server closed the connection in the TLS handshake; an http:// URL is for servers without TLS")
+	}
 	if strings.Contains(err.Error(), "no application protocol") { // the type of the alert is not exported
 		return fmt.Errorf(
 			"the server speaks no HTTP/1.1, which is the only version that load uses; put a proxy before it that does (%s)",

@@ -58,7 +58,24 @@ func TestServersWithAnotherProtocol(t *testing.T) {
 	h2.StartTLS()
 	defer h2.Close()
 
+	closing, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing.Close()
+	go func() {
+		for {
+			c, err := closing.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 4096))
+			c.Close()
+		}
+	}()
+
 	for url, want := range map[string]string{
+		"https://" + closing.Addr().String():             "closed the connection in the TLS handshake; an http:// URL",
 		strings.Replace(plain.URL, "http:", "https:", 1): "the server does not speak TLS",
 		h2.URL: "the server speaks no HTTP/1.1",
 	} {
