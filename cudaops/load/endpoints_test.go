@@ -69,6 +69,17 @@ func TestRerankOfSGLang(t *testing.T) {
 	}
 }
 
+// TestRerankWithTotalTokens checks a usage that has only the total, as Jina's API has it.
+func TestRerankWithTotalTokens(t *testing.T) {
+	url := raw(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"results":[{"index":0,"relevance_score":0.9}],"usage":{"total_tokens":7}}`)
+	})
+	e := measure(t, map[string]any{"url": url, "model": "m"}, `{"load": {"requests": 2}}`, "rerank", `{}`)
+	if e.failure != nil || e.rows[0]["input_length"] != 7.0 {
+		t.Errorf("%+v %v, want 7 tokens of input", e.failure, e.rows)
+	}
+}
+
 // TestDatasets checks what is sent for each format of a file with prompts.
 func TestDatasets(t *testing.T) {
 	dir := t.TempDir()

@@ -138,6 +138,10 @@ func (s *slot) whole(res *http.Response) *aiperf.Failure {
 			s.body)
 	}
 
+	if u := c.Usage; u != nil && u.Prompt < 0 && !s.r.request.Endpoint.Generates() {
+		u.Prompt = u.Total // Jina's API and servers like it have the total alone
+	}
+
 	c.Done = false // of streams only
 	s.chunk(&c)
 	return nil
