@@ -40,7 +40,8 @@ func (s *Slicer) Add(r *Record) {
 	s.list[i].Add(r)
 }
 
-// Slices returns the slices of a phase whose requests are in all. The last slice ends with the last request.
+// Slices returns the slices of a phase whose requests are in all. The last slice is that in which the last
+// request started. It ends early if all requests have ended.
 func (s *Slicer) Slices(all *Collector) []Slice {
 	var out []Slice
 	for i, c := range s.list {
