@@ -221,7 +221,7 @@ func (c *Config) target(place tree.Place, partial bool) (target, error) {
 	}
 
 	if partial && t.layout != tree.Families {
-		file = partialName(file)
+		file = PartialName(file)
 	}
 
 	t.name = path.Join(c.Dir, dir, file)

@@ -22,8 +22,8 @@ func (c *Config) Files(in stage.Forecasts, sample bool) []string {
 	return nil
 }
 
-// partialName returns the name of a file for data that lacks cases.
-func partialName(file string) string {
+// PartialName returns the name of a file for data that lacks cases.
+func PartialName(file string) string {
 	ext := path.Ext(file)
 	return strings.TrimSuffix(file, ext) + ".partial" + ext
 }

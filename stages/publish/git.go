@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"aicplan/sink/base/proc"
+	"aicplan/stages/export"
 )
 
 // repository is a git repository, worked on by its objects and references: no
@@ -137,7 +138,8 @@ type file struct {
 	to   string // in the repository
 }
 
-// tree writes the tree of a commit with the files put in, and returns its id.
+// tree writes the tree of a commit with the files put in, without the partial ones that they replace, and returns its
+// id.
 func (r repository) tree(ctx context.Context, parent string, files []file) (string, error) {
 	if parent != "" {
 		if _, err := r.git(ctx, "", "read-tree", parent); err != nil {
@@ -153,6 +155,10 @@ func (r repository) tree(ctx context.Context, parent string, files []file) (stri
 			return "", err
 		}
 		fmt.Fprintf(&entries, "100644 %s\t%s\x00", id, f.to)
+		replaced := export.PartialName(f.to)
+		if !slices.ContainsFunc(files, func(f file) bool { return f.to == replaced }) {
+			fmt.Fprintf(&entries, "0 %s\t%s\x00", strings.Repeat("0", len(id)), replaced)
+		}
 	}
 
 	if _, err := r.git(ctx, entries.String(), "update-index", "-z", "--add", "--index-info"); err != nil {
