@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -155,7 +156,7 @@ func (r *Recorder) scrape(ctx context.Context, i int, st *state) error {
 		}
 		e := event{at: at, lost: 1, kind: err.Error()}
 		if errors.Is(err, errCut) {
-			e.kind, e.detail = errCut.Error(), err.Error()
+			e.kind, e.detail = errCut.Error(), strings.TrimPrefix(err.Error(), errCut.Error()+" ")
 		}
 		r.mu.Lock()
 		st.useless, st.failing = errors.Is(err, ErrUseless), true
