@@ -55,8 +55,8 @@ def clean_rows(rows, op):
             clean[name] = scalar(name, value)
         latency = clean.get("latency")
         if (isinstance(latency, bool) or not isinstance(latency, (int, float))) and latency not in ("NaN", "Infinity", "-Infinity"):
-            if isinstance(latency, str):
-                wrong = wrong or "%s returned a row whose latency is the text %r, which is no number" % (op, latency)
+            if latency is not None:
+                wrong = wrong or "%s returned a row whose latency is %r, which is no number" % (op, latency)
             else:
                 wrong = wrong or "%s returned a row without a latency (columns: %s)" % (op, ", ".join(sorted(clean)) or "none")
         else:
