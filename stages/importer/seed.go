@@ -12,6 +12,7 @@ import (
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/rules"
 	"aicplan/sink/table"
@@ -43,7 +44,7 @@ type SeedReport struct {
 // Text is the report as one line.
 func (r SeedReport) Text() string {
 	return fmt.Sprintf(
-		"%d of %d cases seeded from %s %s on %s, %d were there already, %d have no row; %d rows answer no case",
+		"%d of %d cases seeded from %s %s on %s, %d were there already, %d have no row; %s without a case",
 		r.Seeded,
 		r.Planned,
 		r.Framework,
@@ -51,7 +52,7 @@ func (r SeedReport) Text() string {
 		r.Device,
 		r.Already,
 		r.Missing,
-		r.Unused,
+		textutil.Counted(r.Unused, "row"),
 	)
 }
 
