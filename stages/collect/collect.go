@@ -149,14 +149,10 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 
 	if stage.IsSet(c.Telemetry) {
-		if c.watched, err = service(c.Telemetry, "telemetry", telemetry.Parse); err != nil {
-			bad("Wrong telemetry", "telemetry: %s.", err)
-		}
+		c.watched = service(&diags, cc.Range, c.Telemetry, "telemetry", telemetry.Parse)
 	}
 	if stage.IsSet(c.Executor) {
-		if c.place, err = service(c.Executor, "executor", executors.Parse); err != nil {
-			bad("Wrong executor", "executor: %s.", err)
-		}
+		c.place = service(&diags, cc.Range, c.Executor, "executor", executors.Parse)
 	}
 	if text := c.tooFew(); text != "" {
 		bad("Too few nodes", "%s.", text)
@@ -208,14 +204,18 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	return diags
 }
 
-// service parses the block that an attribute refers to.
-func service[T any](v cty.Value, kind string, parse func(*stage.Service) (T, error)) (T, error) {
+// service parses the block that an attribute refers to. Its errors are at the block, those of the reference at at.
+func service[T any](diags *hcl.Diagnostics, at hcl.Range, v cty.Value, kind string,
+	parse func(*stage.Service) (T, error)) (out T) {
 	block, err := stage.ServiceOf(v, kind)
-	if err != nil {
-		var none T
-		return none, err
+	if err == nil {
+		at = block.Range
+		out, err = parse(block)
 	}
-	return parse(block)
+	if err != nil {
+		stage.AddError(diags, at, "Wrong "+kind, "%s: %s.", kind, err)
+	}
+	return out
 }
 
 // hosted returns the collector that the binding names, or nil if it names none.
