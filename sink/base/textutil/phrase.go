@@ -60,7 +60,8 @@ func Nearest(word string, candidates []string) string {
 // Near returns up to most candidates that word may be a misspelling or a part of, best
 // first. Candidates of equal distance are sorted by wrong letters and then by name. Up to a
 // third of the letters may be wrong, one of three to five. If a candidate begins or ends
-// with word, as gemm_dtype does with dtype, that counts as one wrong letter.
+// with word, or a part of it between signs does, as gemm_dtype does with dtype, that counts
+// as one wrong letter.
 func Near(word string, candidates []string, most int) []string {
 	type scored struct {
 		name        string
@@ -79,7 +80,7 @@ func Near(word string, candidates []string, most int) []string {
 		}
 		d := distance(given, other)
 		wrong := d
-		partOf := len(given) > 2 && strings.Contains(other, given)
+		partOf := len(given) > 2 && endsPart(other, given)
 		switch {
 		case partOf || strings.HasPrefix(other, given) || len(given) <= 3*len(other) && strings.HasPrefix(given, other):
 			d = min(d, max(1, limit))
@@ -95,6 +96,14 @@ func Near(word string, candidates []string, most int) []string {
 		out = append(out, s.name)
 	}
 	return slices.CompactFunc(out, func(a, b string) bool { return a == b })
+}
+
+// endsPart reports whether a part of name between signs, such as dtype of gemm_dtype, begins or ends with word.
+func endsPart(name, word string) bool {
+	letter := func(r byte) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r >= utf8.RuneSelf }
+	at := strings.Index(name, word)
+	end := at + len(word)
+	return at >= 0 && (at == 0 || end == len(name) || !letter(name[at-1]) || !letter(name[end]))
 }
 
 // distance counts insertions, deletions, substitutions and swaps of neighbours.

@@ -27,6 +27,8 @@ func TestNearest(t *testing.T) {
 		"lat":         "latency",
 		"gem_dtyp":    "gemm_dtype",
 		"number_head": "",
+		"ten":         "", // inside of latency
+		"head":        "num_heads",
 	} {
 		if got := Nearest(word, columns); got != want {
 			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)
