@@ -81,6 +81,8 @@ type Kernel struct {
 	Seconds float64
 	// ComputeBound is true if the operations take longer than the bytes. Such kernels draw the most power.
 	ComputeBound bool
+	// Collector is true if a collector runs it, for which several workers of a device prepare cases.
+	Collector bool
 	// Cold is true if the op is measured with operands from memory.
 	Cold bool
 }

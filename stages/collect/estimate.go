@@ -124,6 +124,7 @@ func (p *planning) timeOf(sample []rules.Kernel, n int) bool {
 	total, known := 0.0, 0
 	bind, _ := p.bind.(map[string]any)
 	for _, k := range sample {
+		_, k.Collector = bind["run"]
 		_, k.Cold = bind["cache"]
 		if each := p.kind().CaseSeconds(p.runtime, p.settings, k); k.Seconds > 0 && each > 0 {
 			total += each

@@ -75,10 +75,12 @@ func sustained(s measure.Settings) bool {
 }
 
 const (
-	pythonHostSeconds = 5e-3 // preparing on several cores: layers, operands, capture
+	pythonHostSeconds = 15e-3 // preparing: layers, operands, capture
+	hostedHostSeconds = 5e-3  // on several cores
 	pythonGapSeconds  = 4e-3
 	pythonCapped      = 0.06e-3 // the power cap limits few shorter kernels
-	pythonBatch       = 23e-3   // of a capped case in a batch: its share of the heating, and its visits
+	pythonBatch       = 75e-3   // of a capped case in a batch of 40: its share of the heating, and its visits
+	hostedBatch       = 23e-3   // in the larger batches of several workers
 	pythonEager       = 3       // executions that prepare a case and find the length of a block
 	pythonCold        = 28e-3   // visits to both forms of a case with a cold cache
 	pythonColdMost    = 0.2e-3  // longer kernels are measured hot only
@@ -91,17 +93,19 @@ func (p *onPython) CaseSeconds(rt *stage.Runtime, s measure.Settings, k rules.Ke
 	if s.Protocol == measure.ProtocolReference {
 		return 5e-3 + referenceExecutions*kernel
 	}
-	gap := s.IdleGapSeconds
-	host := 1e-3
+	gap, host, batch := s.IdleGapSeconds, 1e-3, pythonBatch
 	if onGPU {
 		gap, host = max(gap, pythonGapSeconds), pythonHostSeconds
+	}
+	if onGPU && k.Collector {
+		host, batch = hostedHostSeconds, hostedBatch
 	}
 	extra := pythonEager*kernel + powerSeconds(s)
 	if k.Cold && kernel <= pythonColdMost {
 		extra += pythonCold
 	}
 	if onGPU && s.OperatingPoint == measure.PointSustained && s.WarmupSeconds == 0 && kernel > pythonCapped {
-		return host + gap + max(pythonBatch, float64(s.Passes)*kernel) + extra
+		return host + gap + max(batch, float64(s.Passes)*kernel) + extra
 	}
 	return host + float64(s.Passes)*(gap+passSeconds(s, s.MinSamples, s.MinBlockSeconds, kernel)) + extra
 }
