@@ -31,8 +31,8 @@ type FormatError struct {
 
 func (e *FormatError) Error() string {
 	if _, err := strconv.Atoi(e.Found); err != nil {
-		return fmt.Sprintf("the file format of the state folder %s is lost or damaged; it contains %q: write %d into it, "+
-			"which keeps the measured cases, or choose another folder with --state-dir", e.Dir,
+		return fmt.Sprintf("the file named format in the state folder %s is missing or damaged and contains %q: write %d "+
+			"into it, which keeps the measured cases, or choose another folder with --state-dir", e.Dir,
 			textutil.Clip(e.Found, 20), Format)
 	}
 	return fmt.Sprintf(

@@ -65,7 +65,7 @@ func (p *Plan) checkTargets(in stage.Forecasts) hcl.Diagnostics {
 			by[name] = s
 		default:
 			diags = append(diags, s.errorf("Table written twice", "%s writes %s, and so does %s (%s:%d). Give each its own "+
-				"dir, or join them: one export with both as its input, or behind one dedupe.", s.Address(), name,
+				"dir, or join them: one export with both as its input, or after one dedupe.", s.Address(), name,
 				other.Address(), other.Instance.Range.Filename, other.Instance.Range.Start.Line)...)
 		}
 	}

@@ -15,9 +15,8 @@ const (
 
 // reuse closes the units that have results in the journal. If opts.Again is set, only results of the current epoch
 // count. A failed unit stays failed unless a full disk was the cause, or retry is "failed" and the unit was not already
-// tried in this retry. A group
-// that failed at least after times and was never measured stays tripped, unless retry is "tripped", which opens all
-// such groups again.
+// tried in this retry. A group that failed at least after times and was never measured stays tripped, unless retry is
+// "tripped", which opens all such groups again.
 func (j *job) reuse(journal *checkpoint.Journal, opts stage.Options, after int) error {
 	if opts.Retry != "" {
 		j.retrying = j.epochOf(journal)

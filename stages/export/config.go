@@ -178,7 +178,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	if c.attached() && (c.File != "" || c.Format != "" || c.Table != "" || c.Merge != nil) {
 		bad(
 			"Words without use",
-			"The layout %q writes files under their own names and merges none; leave file, format, table and merge away.",
+			"The layout %q writes files under their own names and merges none; remove file, format, table and merge.",
 			c.Layout,
 		)
 	}

@@ -106,7 +106,7 @@ func (d *dataset) add(e entry) error {
 	case len(e.Conversations) > 0:
 		for i, m := range e.Conversations {
 			if m.From == "" {
-				return fmt.Errorf("message %d of conversations has no from; name a list of role and content messages", i+1)
+				return fmt.Errorf("message %d of conversations has no from; a list with role and content belongs in messages", i+1)
 			}
 			if (m.From == "human" || m.From == "user") && strings.TrimSpace(m.Value) != "" {
 				turns = append(turns, literal(m.Value, d.c.Tokenizer))
