@@ -48,8 +48,14 @@ func (osFiles) Create(path string) (file, error) {
 	return osFile{f}, nil
 }
 
-// osFile adds Gone to os.File.
+// osFile adds Gone to os.File, and unlocks the file when it is closed.
 type osFile struct{ *os.File }
+
+// Close unlocks the file first: a process that this one is starting keeps the lock until it runs its program.
+func (f osFile) Close() error {
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // closing reports errors
+	return f.File.Close()
+}
 
 func (f osFile) Gone() bool {
 	a, err := f.Stat()

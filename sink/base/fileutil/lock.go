@@ -120,7 +120,7 @@ func TryLock(path string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer release(f) //nolint:errcheck // nothing was written
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
 		return err
 	}
