@@ -102,6 +102,53 @@ func oddWorker(mode string) bool {
 			}
 			fmt.Fprintf(out, "{\"type\":\"result\",\"seq\":%s,\"rows\":[{\"latency\":1}],\"seconds\":0.1}\n", seq)
 		}
+	case "batch": // w1 starts after w0 has started two cases, which end once w1 has one, or with a third one
+		lines := make(chan string)
+		go func() {
+			in := bufio.NewReader(os.NewFile(3, "in"))
+			for {
+				line, err := in.ReadString('\n')
+				if err != nil || strings.Contains(line, `"shutdown"`) {
+					os.Exit(0)
+				}
+				lines <- line
+			}
+		}()
+		out, pipe, late := os.NewFile(4, "out"), os.Getenv("TEST_PIPE"), strings.Contains(<-lines, `"w1"`)
+		if late {
+			_, _ = os.ReadFile(pipe)
+		}
+		fmt.Fprintf(out, "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":16,\"ahead\":1}\n",
+			worker.ProtocolVersion)
+		var held []string
+		other := make(chan struct{})
+		for {
+			select {
+			case line := <-lines:
+				_, rest, ok := strings.Cut(line, `"seq":`)
+				if !ok {
+					continue
+				}
+				seq, _, _ := strings.Cut(rest, ",")
+				fmt.Fprintf(out, "{\"type\":\"start\",\"seq\":%s}\n", seq)
+				held = append(held, seq)
+				if late {
+					_ = os.WriteFile(pipe+"2", []byte("x"), 0o600)
+				} else if len(held) == 2 {
+					_ = os.WriteFile(pipe, []byte("x"), 0o600)
+					go func() { _, _ = os.ReadFile(pipe + "2"); close(other) }()
+				}
+				if !late && len(held) < 3 {
+					continue
+				}
+			case <-other:
+				other = nil
+			}
+			for _, seq := range held {
+				fmt.Fprintf(out, "{\"type\":\"result\",\"seq\":%s,\"rows\":[{\"latency\":1}],\"seconds\":0.1}\n", seq)
+			}
+			held = nil
+		}
 	case "deaf": // never answers a case
 		fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":2}\n", worker.ProtocolVersion)
 		_, _ = io.Copy(io.Discard, os.NewFile(3, "in"))

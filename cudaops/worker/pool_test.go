@@ -552,3 +552,28 @@ func TestAhead(t *testing.T) {
 		t.Errorf("the slow worker ran %d of %d cases", n, len(src.ends))
 	}
 }
+
+// TestCasesOfWorkersThatStart: a worker that is up leaves the others their share of a few cases.
+func TestCasesOfWorkersThatStart(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	for _, name := range []string{pipe, pipe + "2"} {
+		if err := syscall.Mkfifo(name, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	src := &list{}
+	for n := range 3 {
+		src.add(n, "none", long)
+	}
+	pool := newPool(t, worker.PoolSpec{Slots: testSlots(t, 2, 1, "TEST_WORKER=batch", "TEST_PIPE="+pipe)})
+	if err := pool.Run(t.Context(), worker.Settings{}, src); err != nil {
+		t.Fatal(err)
+	}
+	byWorker := map[string]int{}
+	for _, o := range src.ends {
+		byWorker[o.Slot]++
+	}
+	if byWorker["w0"] != 2 || byWorker["w1"] != 1 {
+		t.Errorf("the workers ran %v", byWorker)
+	}
+}

@@ -106,11 +106,12 @@ func (r *run) waiting() bool { return len(r.queue)+len(r.fresh) > 0 || r.src.Pen
 func (r *run) fill() {
 	now := time.Now()
 	share := r.share()
+	behind := slices.ContainsFunc(r.slots, (*slot).empty)
 	for no, s := range r.slots {
 		if r.taken(s) || s.state != slotUp || (len(s.held) == 0 && !r.configure(no)) {
 			continue
 		}
-		for s.state == slotUp && s.recycle == "" && s.hasRoom(share) {
+		for s.state == slotUp && s.recycle == "" && s.hasRoom(share, behind) {
 			t := r.next()
 			if t == nil {
 				break
@@ -124,11 +125,15 @@ func (r *run) fill() {
 }
 
 // hasRoom reports whether a worker may get one more case. A worker with a limit of cases that it
-// has not started takes more than its share if the others are slower.
-func (s *slot) hasRoom(share int) bool {
+// has not started takes more than its share if the others are slower, but not while one of them has no case
+// yet: the first case of a worker takes long, and the first cases of all workers belong in the same sample.
+func (s *slot) hasRoom(share int, behind bool) bool {
 	hello := s.proc.Hello
 	if hello.Ahead == 0 {
 		return len(s.held) < min(hello.Window, share)
+	}
+	if behind && len(s.held) >= share {
+		return false
 	}
 
 	waiting := 0
@@ -139,6 +144,11 @@ func (s *slot) hasRoom(share int) bool {
 	}
 
 	return len(s.held) < hello.Window && waiting < hello.Ahead
+}
+
+// empty reports whether a worker can take a case, now or once it is up, and has none.
+func (s *slot) empty() bool {
+	return s.state == slotStarting || s.state == slotUp && s.recycle == "" && len(s.held) == 0
 }
 
 // share returns how many cases each worker holds if all have the same number, so that a
@@ -159,8 +169,7 @@ func (r *run) share() int {
 func (r *run) startSlots() {
 	waiting := len(r.queue) + r.src.Pending()
 	for _, s := range r.slots {
-		// An idle worker can take a case.
-		if s.state == slotStarting || s.state == slotUp && s.recycle == "" && len(s.held) == 0 {
+		if s.empty() {
 			waiting--
 		}
 	}
