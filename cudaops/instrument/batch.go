@@ -375,6 +375,9 @@ func (t *target) blocks(ctx context.Context, c command) ([]measure.Block, error)
 	out := make([]measure.Block, len(r.Blocks))
 	for i, b := range r.Blocks {
 		out[i] = measure.Block{Seconds: b[0], Executions: int(b[1]), ClockMHz: b[2], ReadyMHz: r.MHz, UsedGraph: t.o.Graph}
+		if t.o.GPU && !t.o.Graph {
+			out[i].LaunchBound = &r.Bound
+		}
 	}
 	return out, nil
 }

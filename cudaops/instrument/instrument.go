@@ -553,6 +553,7 @@ type status struct {
 type reply struct {
 	Blocks  [][3]float64 `json:"blocks"` // seconds, executions, MHz
 	MHz     float64      `json:"mhz"`    // of the device with nothing running
+	Bound   bool         `json:"bound"`  // launches of the host may be in the times
 	Done    int          `json:"done"`   // executions of a load that have ended
 	Handles []int64      `json:"handles"`
 	Failed  bool         `json:"failed"`

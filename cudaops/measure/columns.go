@@ -3,7 +3,7 @@ package measure
 // Columns returns the result as the columns that every measured row has, ready
 // for the worker protocol: latency, p10 and p90 in milliseconds, block_ms the
 // median length of a timed block. Unknown values are left out: clocks that could not
-// be read, rel_stdev of one sample, throttled if the driver was not queried.
+// be read, rel_stdev of one sample, throttled if the driver was not queried, launch_bound of graphs.
 func (r Measured) Columns() map[string]any {
 	row := map[string]any{
 		"latency":         r.Latency,
@@ -30,6 +30,9 @@ func (r Measured) Columns() map[string]any {
 	}
 	if r.Throttled != nil {
 		row["throttled"] = *r.Throttled
+	}
+	if r.LaunchBound != nil {
+		row["launch_bound"] = *r.LaunchBound
 	}
 	if r.OperatingPoint != "" {
 		row["operating_point"] = r.OperatingPoint

@@ -27,6 +27,8 @@ type Block struct {
 	// if it was not queried.
 	Throttled *bool
 	UsedGraph bool // the executions were replayed from a captured graph
+	// LaunchBound reports whether the device may have waited for launches of the host; nil if unknown.
+	LaunchBound *bool
 	// Executions is how many there were when a target rounds up what it was
 	// asked for (a graph holds several); 0 means as many as asked.
 	Executions int
@@ -52,6 +54,7 @@ type Measured struct {
 	ReadyMHz    float64 // median clock before the bursts, with nothing running; 0 if unknown
 	Throttled   *bool   // nil if unknown
 	UsedGraph   bool
+	LaunchBound *bool   // nil if unknown
 	BlockMillis float64 // median length of one timed block
 	Protocol    string
 	// OperatingPoint is the state that the device was in; empty if it is not controlled.
@@ -65,11 +68,11 @@ type Measured struct {
 	ClockSlope   *float64
 }
 
-// throttle merges the state of a visit or block; nil changes nothing.
-func (r *Measured) throttle(seen *bool) {
+// merge sets is if it or seen is set; nil changes nothing.
+func merge(is **bool, seen *bool) {
 	if seen != nil {
-		is := *seen || r.Throttled != nil && *r.Throttled
-		r.Throttled = &is
+		either := *seen || *is != nil && **is
+		*is = &either
 	}
 }
 

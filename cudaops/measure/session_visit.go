@@ -18,6 +18,7 @@ type visit struct {
 	length  float64 // median block length, seconds
 	clocks  []float64
 	thrott  *bool // nil if unknown
+	bound   *bool // nil if unknown
 	graph   bool
 	capture int // of the target's, that ran
 }
@@ -271,10 +272,8 @@ func condense(blocks []Block, b Burst) visit {
 		if x.ClockMHz > 0 {
 			clocks = append(clocks, x.ClockMHz)
 		}
-		if x.Throttled != nil {
-			is := *x.Throttled || v.thrott != nil && *v.thrott
-			v.thrott = &is
-		}
+		merge(&v.thrott, x.Throttled)
+		merge(&v.bound, x.LaunchBound)
 		v.graph = v.graph && x.UsedGraph
 	}
 	v.median, v.length = Median(v.perExec), Median(lengths)
@@ -396,7 +395,8 @@ func (s *Session) result(o *pending) Measured {
 		if v.ready > 0 {
 			ready = append(ready, v.ready)
 		}
-		r.throttle(v.thrott)
+		merge(&r.Throttled, v.thrott)
+		merge(&r.LaunchBound, v.bound)
 		r.UsedGraph = r.UsedGraph && v.graph
 	}
 	r.statistics(medians(best), samples, lengths)

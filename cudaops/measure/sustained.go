@@ -555,7 +555,8 @@ func (s *Session) sustainedResult(o *pending, mhz float64) Measured {
 		if v.ready > 0 {
 			ready = append(ready, v.ready)
 		}
-		r.throttle(v.thrott)
+		merge(&r.Throttled, v.thrott)
+		merge(&r.LaunchBound, v.bound)
 		r.UsedGraph = r.UsedGraph && v.graph
 	}
 	if len(own) > 0 {

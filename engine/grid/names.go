@@ -26,7 +26,7 @@ var recordColumns = []string{"case_id", "status"}
 // overwritten. kernel_source and op_name are not listed because a grid may set them.
 var measuredColumns = []string{
 	"framework", "version", "device", "latency", "samples", "rel_stdev", "p10", "p90", "used_cuda_graph",
-	"sm_clock_mhz", "throttled",
+	"sm_clock_mhz", "throttled", "launch_bound",
 	"attempts", "worker", "device_uuid", "started_at",
 }
 

@@ -82,7 +82,7 @@ collect "op" {
   system     = var.system
   bind       = var.bindings[each.key]
   depends_on = [preflight.node]
-  ramp       = [4, 100]
+  ramp       = [16, 100]
 
   unsupported = contains(local.excepted, each.key) ? var.unsupported[each.key] : null
 
@@ -130,7 +130,7 @@ gate "op" {
   }
   check "rows" {
     name       = "cuda_graph"
-    condition  = used_cuda_graph || latency > 0.1
+    condition  = used_cuda_graph || latency > 0.1 || !coalesce(launch_bound, true)
     max_share  = 0.05
     min_judged = 0
     fix        = "short kernels without a CUDA graph show the launches of the host; measure with graph = \"require\""

@@ -194,8 +194,9 @@ class Offers:
         target, seq = self._targets[handle]
         self._start(seq)  # whatever follows has a deadline
         if what == "burst":
-            blocks, mhz = target.burst(*(command.get(word, 0) for word in ("soak", "warm", "executions", "blocks", "plain", "busy")))
-            return {"blocks": blocks, "mhz": mhz}
+            words = ("soak", "warm", "executions", "blocks", "plain", "busy")
+            blocks, mhz, bound = target.burst(*(command.get(word, 0) for word in words))
+            return {"blocks": blocks, "mhz": mhz, "bound": bound}
         if what == "call":
             target.calls(command["executions"])
             return {}

@@ -28,7 +28,7 @@ class CpuTarget:
             for _ in range(executions):
                 self.call()
             out.append(((time.perf_counter_ns() - start) / 1e9, executions, 0.0))
-        return out, 0.0
+        return out, 0.0, False
 
     def calls(self, n):
         for _ in range(n):
@@ -142,24 +142,40 @@ class CudaTarget:
     def burst(self, soak, warm, executions, blocks, plain, busy=0):
         """Runs soak executions, then holds the device back until the host has queued
         what follows: warm executions, and the blocks with stamps of the device's clock
-        around each. Returns (seconds, executions, MHz) of every block and the clock
-        before the first. A plain burst has neither gate nor stamps, and a busy burst of a graph no
-        gate: the device starts at once and works on while the next burst is asked for."""
-        out, ready = [], 0.0
+        around each. Returns (seconds, executions, MHz) of every block, the clock before the first, and
+        whether launches of the host may be in the times. A plain burst has neither gate nor stamps, and a busy
+        burst of a graph no gate: the device starts at once and works on while the next burst is asked for.
+        If the host launches executions slower than they run, no more of them are queued at a time than fit behind
+        the gate, in shorter blocks if need be."""
+        out, ready, bound = [], 0.0, False
+        slow = self._graph is None and self.host_seconds > self.estimate / 2
         while len(out) < blocks:
             while True:
-                part, mhz, late = self._gated_burst(soak, warm, executions, min(blocks - len(out), MOST_BLOCKS), plain, busy)
+                count, each, first = min(blocks - len(out), MOST_BLOCKS), executions, warm
+                if slow and not plain:
+                    first, room = min(warm, 1), max(self._room() - 2, 1)
+                    each = min(executions, room)
+                    count = min(count, room // each)
+                part, mhz, late = self._gated_burst(soak + warm - first, first, each, count, plain, busy)
                 if not late or self._gated == 0:
                     break
                 # The queue was full, or the host too slow: less is queued behind the gate.
                 self._gated //= 4
-            ready, soak, warm = ready or mhz, 0, 0
+            bound = bound or slow and (mhz == 0 or late or self._room() <= first + each)
+            ready, soak = ready or mhz, 0
+            warm = min(warm, 1) if slow else 0
             out += part
-        return out, ready
+        return out, ready, bound
+
+    def _room(self):
+        """The launches that are queued behind the gate at most."""
+        if self._graph is not None:
+            return self._gated
+        return min(self._gated, int(_GATED_SECONDS / max(self.host_seconds, 1e-6)))
 
     def _gated_burst(self, soak, warm, executions, blocks, plain, busy):
         gate, events, launch = self.cuda.gate, self.cuda.events, self._launch()
-        room = self._gated if self._graph is not None else min(self._gated, int(_GATED_SECONDS / max(self.host_seconds, 1e-6)))
+        room = self._room()
         each = self._launches(executions)
         busy = busy and self._graph is not None
         filler = self._filler() if busy else 0

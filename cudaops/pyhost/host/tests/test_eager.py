@@ -1,0 +1,105 @@
+"""Blocks without a CUDA graph, of a host that launches slower than the device runs."""
+
+import types
+import unittest
+
+from aicplan_host.targets import CudaTarget
+
+LAUNCH, KERNEL, LIMIT = 300e-6, 16e-6, 20e-3  # seconds
+
+
+class Scope:
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_):
+        pass
+
+
+class Event:
+    def __init__(self, device):
+        self.device = device
+
+    def record(self):
+        self.at = len(self.device.queued)
+        self.device.queued.append(lambda start: start)
+
+    def elapsed_time(self, other):
+        return (self.device.ends[other.at] - self.device.ends[self.at]) * 1e3
+
+
+class Device:
+    """A device that runs what is queued in order, each from its launch on at the earliest."""
+
+    def __init__(self, gate):
+        self.now, self.queued, self.launched, self.ends = 0.0, [], [], []
+        self.opened, self.late = 0.0, False
+        self.events = [Event(self) for _ in range(128)]
+        self.stream = types.SimpleNamespace(wait_stream=lambda _: None, synchronize=self.synchronize)
+        cuda = types.SimpleNamespace(current_stream=lambda: self.stream, stream=lambda _: Scope())
+        self.torch = types.SimpleNamespace(cuda=cuda)
+        self.gate = types.SimpleNamespace(
+            close=self.close if gate else lambda: None, open=self.open, stamp=lambda _: None, clock=lambda _: 1000.0,
+            read=lambda: (1980.0 if gate else 0.0, self.late),
+        )
+
+    def call(self):
+        self.now += LAUNCH
+        self.queue(lambda start: start + KERNEL)
+
+    def queue(self, runs):
+        while len(self.launched) < len(self.queued):
+            self.launched.append(self.now)
+        self.queued.append(runs)
+
+    def close(self):
+        self.opened = None
+        begin = self.now
+
+        def runs(start):
+            self.late = self.opened > begin + LIMIT
+            return max(start, min(self.opened, begin + LIMIT))
+
+        self.queue(runs)
+
+    def open(self):
+        self.opened = self.now
+
+    def synchronize(self):
+        self.queue(lambda start: start)
+        free = self.ends[-1] if self.ends else 0.0
+        for runs, at in list(zip(self.queued, self.launched + [self.now]))[len(self.ends):]:
+            free = runs(max(free, at))
+            self.ends.append(free)
+        self.now = max(self.now, free)
+
+
+def target(device):
+    t = CudaTarget(device, device.call, 1, "off", 1e-4)
+    t.host_seconds, t.estimate = LAUNCH, KERNEL
+    return t
+
+
+class EagerTest(unittest.TestCase):
+    def test_no_launches_in_the_times(self):
+        for executions, blocks in ((1, 4), (2, 4), (20, 4), (500, 2)):
+            out, ready, bound = target(Device(True)).burst(0, 1, executions, blocks, False)
+            self.assertEqual((len(out), ready, bound), (blocks, 1980.0, False))
+            for seconds, n, _ in out:
+                self.assertLessEqual(n, executions)
+                self.assertAlmostEqual(seconds / n, KERNEL, delta=KERNEL / 100)
+
+    def test_without_a_gate(self):
+        out, _, bound = target(Device(False)).burst(0, 1, 20, 4, False)
+        self.assertTrue(bound)
+        self.assertGreater(out[0][0] / out[0][1], 10 * KERNEL)
+
+    def test_launches_are_hidden(self):
+        t = target(Device(True))
+        t.host_seconds, t.estimate = LAUNCH, 4 * LAUNCH  # the device is the slower one
+        out, _, bound = t.burst(0, 0, 50, 4, False)
+        self.assertEqual(([n for _, n, _ in out], bound), ([50] * 4, False))
+
+
+if __name__ == "__main__":
+    unittest.main()
