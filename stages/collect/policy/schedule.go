@@ -52,13 +52,27 @@ func NewSchedule(l *Limits, c Cases, seed int64) *Schedule {
 	return s
 }
 
-// Pending returns how many cases Next can return. It ends the current sample if all its cases have ended.
+// Pending returns how many cases Next can return at most, and more than zero only if it can return one. It ends
+// the current sample if all its cases have ended.
 func (s *Schedule) Pending() int {
 	s.trim()
 	for len(s.queue)+s.out == 0 && len(s.rungs) > 0 {
 		s.endRung()
 	}
-	return len(s.queue)
+
+	room := 0
+	for i := range s.breaker.groups {
+		g := &s.breaker.groups[i]
+		if g.tripped != "" {
+			continue
+		}
+		if more := s.breaker.room(g); more < len(s.queue)-room {
+			room += more
+		} else {
+			return len(s.queue)
+		}
+	}
+	return room
 }
 
 // Next hands out a case. Pending must have returned more than zero.

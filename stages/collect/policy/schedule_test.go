@@ -58,6 +58,9 @@ func TestScheduleTripsGroupThatNeverWorked(t *testing.T) {
 func TestScheduleHandsOutNoMoreThanMayFail(t *testing.T) {
 	t.Parallel()
 	p := newPlan(Limits{TripAfter: 3}, 10, "")
+	if n := p.Pending(); n != 3 {
+		t.Errorf("%d cases are pending, want the 3 that the breaker allows", n)
+	}
 	var out []int
 	for p.Pending() > 0 {
 		out = append(out, p.Next())
