@@ -37,7 +37,7 @@ type Schedule struct {
 	held    [][]int // cases of the current rung that wait for room, by group
 	out     int     // handed out and not ended
 
-	failed, done int // cases of the current rung
+	size, failed, done int // cases of the current rung
 }
 
 // NewSchedule returns a schedule. The seed draws the samples.
@@ -56,6 +56,9 @@ func NewSchedule(l *Limits, c Cases, seed int64) *Schedule {
 // the current sample if all its cases have ended.
 func (s *Schedule) Pending() int {
 	s.trim()
+	if len(s.queue) > 0 && s.rung < s.total && float64(s.failed) > maxFailed*float64(s.size) {
+		s.rungs, s.queue = slices.Insert(s.rungs, 0, s.queue), nil // the sample cannot pass any more
+	}
 	for len(s.queue)+s.out == 0 && len(s.rungs) > 0 {
 		s.endRung()
 	}
@@ -123,7 +126,7 @@ func (s *Schedule) nextRung() {
 	for len(s.rungs) > 0 && len(s.queue) == 0 {
 		s.queue, s.rungs = s.rungs[0], s.rungs[1:]
 		s.rung++
-		s.failed, s.done = 0, 0
+		s.size, s.failed, s.done = len(s.queue), 0, 0
 		if s.rung < s.total && len(s.queue) > 0 {
 			s.cases.Note("info", fmt.Sprintf("rung %d of %d: a sample of %d cases", s.rung, s.total, len(s.queue)))
 		}
