@@ -148,8 +148,8 @@ class CudaTarget:
         If the host launches executions slower than they run, no more of them are queued at a time than fit behind
         the gate, in shorter blocks if need be."""
         out, ready, bound = [], 0.0, False
-        slow = self._graph is None and self.host_seconds > self.estimate / 2
         while len(out) < blocks:
+            slow = self._slow()
             while True:
                 count, each, first = min(blocks - len(out), MOST_BLOCKS), executions, warm
                 if slow and not plain:
@@ -161,11 +161,20 @@ class CudaTarget:
                     break
                 # The queue was full, or the host too slow: less is queued behind the gate.
                 self._gated //= 4
-            bound = bound or slow and (mhz == 0 or late or self._room() <= first + each)
             ready, soak = ready or mhz, 0
+            if self._graph is None:
+                # Other processes use the device while a case is prepared: the first estimate may be many times too long.
+                self.estimate = min(self.estimate, *(seconds / n for seconds, n, _ in part))
+                if self._slow() and not slow and not plain:
+                    continue
+                bound = bound or slow and (mhz == 0 or late or self._room() <= first + each)
             warm = min(warm, 1) if slow else 0
             out += part
         return out, ready, bound
+
+    def _slow(self):
+        """Whether the device may wait for launches of the host."""
+        return self._graph is None and self.host_seconds > self.estimate / 2
 
     def _room(self):
         """The launches that are queued behind the gate at most."""

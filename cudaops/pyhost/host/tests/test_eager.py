@@ -31,7 +31,8 @@ class Event:
 class Device:
     """A device that runs what is queued in order, each from its launch on at the earliest."""
 
-    def __init__(self, gate):
+    def __init__(self, gate, kernel=KERNEL):
+        self.kernel = kernel
         self.now, self.queued, self.launched, self.ends = 0.0, [], [], []
         self.opened, self.late = 0.0, False
         self.events = [Event(self) for _ in range(128)]
@@ -45,7 +46,7 @@ class Device:
 
     def call(self):
         self.now += LAUNCH
-        self.queue(lambda start: start + KERNEL)
+        self.queue(lambda start: start + self.kernel)
 
     def queue(self, runs):
         while len(self.launched) < len(self.queued):
@@ -76,7 +77,7 @@ class Device:
 
 def target(device):
     t = CudaTarget(device, device.call, 1, "off", 1e-4)
-    t.host_seconds, t.estimate = LAUNCH, KERNEL
+    t.host_seconds, t.estimate = LAUNCH, device.kernel
     return t
 
 
@@ -95,10 +96,16 @@ class EagerTest(unittest.TestCase):
         self.assertGreater(out[0][0] / out[0][1], 10 * KERNEL)
 
     def test_launches_are_hidden(self):
-        t = target(Device(True))
-        t.host_seconds, t.estimate = LAUNCH, 4 * LAUNCH  # the device is the slower one
-        out, _, bound = t.burst(0, 0, 50, 4, False)
+        out, _, bound = target(Device(True, 4 * LAUNCH)).burst(0, 0, 50, 4, False)  # the device is the slower one
         self.assertEqual(([n for _, n, _ in out], bound), ([50] * 4, False))
+
+    def test_an_estimate_with_the_work_of_others_in_it(self):
+        t = target(Device(True))
+        t.estimate = 20 * LAUNCH
+        out, _, bound = t.burst(0, 1, 100, 4, False)
+        self.assertEqual((len(out), bound), (4, False))
+        for seconds, n, _ in out:
+            self.assertAlmostEqual(seconds / n, KERNEL, delta=KERNEL / 100)
 
 
 if __name__ == "__main__":
