@@ -12,6 +12,7 @@ func Alone(ctx context.Context, t Burster, length float64, seen func(Block)) (Me
 	q := max(t.Quantum(), 1)
 	b := Burst{Warm: q, Executions: q, Blocks: 1}
 	var each, clocks, at []float64
+	var bound *bool // nil if unknown
 	executed, spent, graph := 0, 0.0, true
 	for spent < length {
 		blocks, err := t.Burst(ctx, b)
@@ -31,6 +32,7 @@ func Alone(ctx context.Context, t Burster, length float64, seen func(Block)) (Me
 			each, at = append(each, x.Seconds/float64(n)), append(at, spent)
 			clocks = append(clocks, x.ClockMHz)
 			graph = graph && x.UsedGraph
+			merge(&bound, x.LaunchBound)
 		}
 		executed += b.Warm
 		per := max(each[len(each)-1], 1e-9)
@@ -43,7 +45,7 @@ func Alone(ctx context.Context, t Burster, length float64, seen func(Block)) (Me
 	}
 	r := Measured{
 		Passes: 1, Executions: executed, UsedGraph: graph, Protocol: ProtocolAdaptive, OperatingPoint: PointSustained,
-		ClockMHz: Mean(clocks[first:]),
+		ClockMHz: Mean(clocks[first:]), LaunchBound: bound,
 	}
 	r.statistics([]float64{Mean(each[first:])}, each[first:], []float64{hotBlock})
 	return r, nil

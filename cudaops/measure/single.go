@@ -265,7 +265,7 @@ func reference(ctx context.Context, t Target) (Measured, error) {
 	return Measured{
 		Latency: ms, Samples: 1, P10: ms, P90: ms, Passes: 1,
 		Executions: made,
-		ClockMHz:   b.ClockMHz, Throttled: b.Throttled, UsedGraph: b.UsedGraph,
+		ClockMHz:   b.ClockMHz, Throttled: b.Throttled, UsedGraph: b.UsedGraph, LaunchBound: b.LaunchBound,
 		BlockMillis: b.Seconds * 1e3, Protocol: ProtocolReference,
 	}, nil
 }

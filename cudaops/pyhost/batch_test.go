@@ -86,6 +86,9 @@ def plain(us, watts, bench, mb=1, graph="prefer", points=1, fail="", behind=""):
     del memory
     return rows
 
+def eager(us, bench, settle=0.0, protocol=None):
+    return bench(lambda: torch.kernel(us * 1e-6), graph="off", settle=settle, protocol=protocol, kernel_source="fake")
+
 def cold(us, bench):
     return bench(lambda: torch.kernel(us * 1e-6), evict=True, kernel_source="fake")
 
@@ -641,6 +644,21 @@ func TestEagerCaseIsTheInnermostOne(t *testing.T) {
 	// The two behind it were not prepared while it waited.
 	if seen := answers[2].Rows[0]["seen"].(float64); seen != 2 {
 		t.Errorf("%v cases were prepared when the eager one was measured", seen)
+	}
+}
+
+// TestEagerRowsReportLaunches: nothing is queued ahead of the executions of the reference protocol.
+func TestEagerRowsReportLaunches(t *testing.T) {
+	b := fakeGPU(t, m{}, `{}`)
+	for _, how := range []m{{"us": 2000}, {"us": 2000, "settle": 0.05}, {"us": 2000, "protocol": "reference"}} {
+		b.submit("eager", how, nil)
+	}
+	b.submit("plain", m{"us": 2000, "watts": 100}, nil)
+	_, answers := b.ends(4)
+	for i, want := range []any{false, false, true, nil} {
+		if a := answers[int64(i+1)]; a.Failure != nil || a.Rows[0]["launch_bound"] != want {
+			t.Errorf("case %d: %+v, want launch_bound %v", i, a, want)
+		}
 	}
 }
 

@@ -167,7 +167,7 @@ class CudaTarget:
                 self.estimate = min(self.estimate, *(seconds / n for seconds, n, _ in part))
                 if self._slow() and not slow and not plain:
                     continue
-                bound = bound or slow and (mhz == 0 or late or self._room() <= first + each)
+                bound = bound or mhz == 0 or slow and (late or self._room() <= first + each)
             warm = min(warm, 1) if slow else 0
             out += part
         return out, ready, bound

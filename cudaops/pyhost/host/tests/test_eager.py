@@ -107,6 +107,10 @@ class EagerTest(unittest.TestCase):
         for seconds, n, _ in out:
             self.assertAlmostEqual(seconds / n, KERNEL, delta=KERNEL / 100)
 
+    def test_nothing_hides_the_first_launch(self):
+        for gate, plain in ((True, True), (False, False)):
+            self.assertTrue(target(Device(gate, 4 * LAUNCH)).burst(0, 0, 1, 1, plain)[2])
+
 
 if __name__ == "__main__":
     unittest.main()
