@@ -148,9 +148,10 @@ def common(measured, latency):
     flags = [got.get("used_cuda_graph") for got in measured]
     if None not in flags:
         out["used_cuda_graph"] = all(flags)
-    for name in ("throttled", "launch_bound"):
-        found = [got.get(name) for got in measured]
-        if None not in found or True in found:
+    eager = [got for got in measured if not got.get("used_cuda_graph")]
+    for name, of in (("throttled", measured), ("launch_bound", eager)):
+        found = [got.get(name) for got in of]
+        if found and None not in found or True in found:
             out[name] = True in found
     protocols = {got.get("protocol") for got in measured}
     if len(protocols) == 1 and None not in protocols:

@@ -98,6 +98,18 @@ class JoiningTest(unittest.TestCase):
                 self.join.measured(measured(latency, **({} if says is None else {"throttled": says})))
             self.assertIs(self.of(0.2)[1].get("throttled"), want)
 
+    def test_graphs_have_no_launches(self):
+        graph, eager, bound = {"used_cuda_graph": True}, {"used_cuda_graph": False}, {"launch_bound": True}
+        free = dict(eager, launch_bound=False)
+        for of, want in (
+            ((graph, graph), None), ((graph, free), False), ((free, free), False), ((graph, dict(eager, **bound)), True),
+            ((free, eager), None), ((dict(eager, **bound), free), True),
+        ):
+            self.join.start()
+            for latency, flags in zip((0.5, 0.3), of):
+                self.join.measured(measured(latency, **flags))
+            self.assertIs(self.of(0.2)[1].get("launch_bound"), want)
+
 
 if __name__ == "__main__":
     unittest.main()
