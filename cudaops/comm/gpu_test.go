@@ -18,12 +18,13 @@ import (
 	"testing"
 	"time"
 
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 )
 
 var (
-	gpuCount = flag.Int("comm.gpus", 0, "measure on so many real GPUs of this machine")
+	gpuTests = flag.Bool("comm.gpus", false, "measure on the GPUs that the driver shows to this process")
 	gpuOut   = flag.String("comm.out", "", "folder for the measured rows as JSON lines")
 	gpuRuns  = flag.Int("comm.runs", 3, "sweeps whose spread is shown")
 	gpuLabel = flag.String("comm.label", "", "part of the names of the files written")
@@ -56,10 +57,27 @@ type gpuHost struct {
 	rows  []worker.Row
 }
 
-func newGPUHost(t *testing.T, options map[string]any) *gpuHost {
-	if *gpuCount < 2 {
-		t.Skip("needs several GPUs; run the test binary with -comm.gpus N on such a machine")
+// countGPUs returns how many GPUs the driver shows to this process. It skips the test if there are fewer than two.
+func countGPUs(t *testing.T) int {
+	t.Helper()
+	if !*gpuTests {
+		t.Skip("needs several GPUs; run the test binary with -comm.gpus on such a machine")
 	}
+	driver, err := cuda.OpenDriver()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := driver.Count()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n < 2 {
+		t.Skipf("needs several GPUs, and the driver shows %d", n)
+	}
+	return n
+}
+
+func newGPUHost(t *testing.T, options map[string]any) *gpuHost {
 	if options == nil {
 		options = map[string]any{}
 	}
@@ -167,10 +185,10 @@ func readTable(t testing.TB, name string) map[string]float64 {
 	}
 }
 
-// sweepCases are the published nccl_perf cases of 2 and 4 GPUs.
-func sweepCases() (keys []string, params []map[string]any) {
+// sweepCases are the published nccl_perf cases of 2 and 4 GPUs, if there are so many.
+func sweepCases(count int) (keys []string, params []map[string]any) {
 	for _, gpus := range []int{2, 4} {
-		if gpus > *gpuCount {
+		if gpus > count {
 			continue
 		}
 		for _, op := range []string{AllGather, AllToAll, ReduceScatter, AllReduce} {
@@ -202,7 +220,7 @@ func sizeClass(elements int64) string {
 
 func sweepOnGPUs(t *testing.T, method string) {
 	published := readTable(t, "h200_nccl_2.29.2.csv")
-	keys, params := sweepCases()
+	keys, params := sweepCases(countGPUs(t))
 	began := time.Now()
 	g := newGPUHost(t, map[string]any{"method": method})
 	runs := make([]map[string]float64, *gpuRuns)
@@ -278,11 +296,12 @@ func TestGPUEager(t *testing.T) { sweepOnGPUs(t, MethodEager) }
 func TestGPUGraph(t *testing.T) { sweepOnGPUs(t, MethodGraph) }
 
 func TestGPUP2P(t *testing.T) {
+	count := countGPUs(t)
 	g := newGPUHost(t, nil)
 	for _, direction := range []string{"one_way", "both_ways"} {
 		for _, bytes := range []int{256, 1 << 20, 256 << 20} {
-			for src := range *gpuCount {
-				for dst := range *gpuCount {
+			for src := range count {
+				for dst := range count {
 					if src == dst {
 						continue
 					}
