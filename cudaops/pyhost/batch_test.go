@@ -650,7 +650,7 @@ func TestEagerCaseIsTheInnermostOne(t *testing.T) {
 // TestEagerRowsReportLaunches: nothing is queued ahead of the executions of the reference protocol.
 func TestEagerRowsReportLaunches(t *testing.T) {
 	b := fakeGPU(t, m{}, `{}`)
-	for _, how := range []m{{"us": 2000}, {"us": 2000, "settle": 0.05}, {"us": 2000, "protocol": "reference"}} {
+	for _, how := range []m{{"us": 2000}, {"us": 2000, "settle": 0.05}, {"us": 20, "protocol": "reference"}} {
 		b.submit("eager", how, nil)
 	}
 	b.submit("plain", m{"us": 2000, "watts": 100}, nil)

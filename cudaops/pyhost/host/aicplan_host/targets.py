@@ -41,6 +41,7 @@ class CpuTarget:
 _GATED = 200  # launches that a device's queue holds for certain, with what is in them
 _LONG = 1e-3  # seconds above which one execution gives the time, and launching a graph is hidden
 _GATED_SECONDS = 0.01  # of the host, in which the gate stays closed
+_SEEN = 0.01  # share of a block from which a launch that nothing hides is reported
 _TURN = 1e-3  # seconds between the end of a burst and the first launch of the next one
 
 
@@ -153,7 +154,8 @@ class CudaTarget:
             while True:
                 count, each, first = min(blocks - len(out), MOST_BLOCKS), executions, warm
                 if slow and not plain:
-                    first, room = min(warm, 1), max(self._room() - 2, 1)
+                    first = min(warm, 1)
+                    room = max(self._room() - first, 1)
                     each = min(executions, room)
                     count = min(count, room // each)
                 part, mhz, late = self._gated_burst(soak + warm - first, first, each, count, plain, busy)
@@ -167,7 +169,8 @@ class CudaTarget:
                 self.estimate = min(self.estimate, *(seconds / n for seconds, n, _ in part))
                 if self._slow() and not slow and not plain:
                     continue
-                bound = bound or mhz == 0 or slow and (late or self._room() <= first + each)
+                seen = mhz == 0 and not first and self.host_seconds > _SEEN * part[0][0]
+                bound = bound or seen or slow and (mhz == 0 or late or self._room() < first + each)
             warm = min(warm, 1) if slow else 0
             out += part
         return out, ready, bound
@@ -202,11 +205,11 @@ class CudaTarget:
             def run(launches):
                 nonlocal room, closed
                 for _ in range(launches):
-                    launch()
-                    room -= 1
                     if closed and room <= 0:
                         gate.open()
                         closed = False
+                    launch()
+                    room -= 1
 
             held = closed
             run(self._launches(warm))

@@ -109,7 +109,15 @@ class EagerTest(unittest.TestCase):
 
     def test_nothing_hides_the_first_launch(self):
         for gate, plain in ((True, True), (False, False)):
-            self.assertTrue(target(Device(gate, 4 * LAUNCH)).burst(0, 0, 1, 1, plain)[2])
+            for kernel, seen in ((4 * LAUNCH, True), (400 * LAUNCH, False)):
+                self.assertEqual(target(Device(gate, kernel)).burst(0, 0, 1, 1, plain)[2], seen)
+
+    def test_one_launch_fits_behind_the_gate(self):
+        t = target(Device(True))
+        t.call, t.host_seconds = lambda: [t.cuda.call() for _ in range(20)], 20 * LAUNCH
+        out, _, bound = t.burst(0, 0, 4, 2, False)
+        self.assertEqual(([n for _, n, _ in out], bound), ([1, 1], False))
+        self.assertAlmostEqual(out[0][0], 20 * KERNEL, delta=KERNEL / 10)
 
 
 if __name__ == "__main__":
