@@ -38,7 +38,7 @@ func pythonKind() Kind {
 			Options:    Options(pyhost.Options()),
 			Measure:    allMeasureBut(),
 			Binds:      "Python code",
-			Instrument: 6,
+			Instrument: 7,
 			NamesOps:   true,
 			Reads:      true,
 		},
