@@ -64,7 +64,8 @@ var measurements = []string{
 	"power", "power_limit", "energy", "transmit_us", "notify_us", "attachments",
 	"samples", "rel_stdev", "p10", "p90", "passes", "pass_spread", "executions", "block_ms", "protocol", "operating_point",
 	"clock_seen_mhz", "clock_slope", "parts",
-	"used_cuda_graph", "sm_clock_mhz", "throttled", "launch_bound", "bytes", "gbps", "flops", "tflops", "busbw_gbps", "algbw_gbps",
+	"used_cuda_graph", "sm_clock_mhz", "throttled", "launch_bound",
+	"bytes", "gbps", "flops", "tflops", "busbw_gbps", "algbw_gbps",
 	"attempts", "worker", "device_uuid", "started_at", "seconds", "case_id",
 }
 

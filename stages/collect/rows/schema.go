@@ -56,7 +56,8 @@ var (
 	afterMetrics  = Schema{
 		{Name: "samples", Kind: Integer}, {Name: "rel_stdev"}, {Name: "p10"}, {Name: "p90"},
 		{Name: "used_cuda_graph", Kind: Flag}, {Name: "sm_clock_mhz"}, {Name: "throttled", Kind: Flag},
-		{Name: "launch_bound", Kind: Flag, Rare: true}, {Name: "power", Rare: true}, {Name: "power_limit", Rare: true}, {Name: "energy", Rare: true},
+		{Name: "launch_bound", Kind: Flag, Rare: true},
+		{Name: "power", Rare: true}, {Name: "power_limit", Rare: true}, {Name: "energy", Rare: true},
 	}
 )
 
