@@ -152,12 +152,11 @@ class CudaTarget:
         while len(out) < blocks:
             slow = self._slow()
             while True:
-                count, each, first = min(blocks - len(out), MOST_BLOCKS), executions, warm
+                count, each, first, room = min(blocks - len(out), MOST_BLOCKS), executions, warm, self._room()
                 if slow and not plain:
                     first = min(warm, 1)
-                    room = max(self._room() - first, 1)
-                    each = min(executions, room)
-                    count = min(count, room // each)
+                    each = min(executions, max(room - first, 1))
+                    count = min(count, max(room - first, 1) // each)
                 part, mhz, late = self._gated_burst(soak + warm - first, first, each, count, plain, busy)
                 if not late or self._gated == 0:
                     break
@@ -165,12 +164,13 @@ class CudaTarget:
                 self._gated //= 4
             ready, soak = ready or mhz, 0
             if self._graph is None:
-                # Other processes use the device while a case is prepared: the first estimate may be many times too long.
+                # Other processes use the device and the processor while a case is prepared: what was timed then may be
+                # many times too long.
                 self.estimate = min(self.estimate, *(seconds / n for seconds, n, _ in part))
-                if self._slow() and not slow and not plain:
+                if self._slow() and not plain and (not slow or room < first + each <= self._room()):
                     continue
                 seen = mhz == 0 and not first and self.host_seconds > _SEEN * part[0][0]
-                bound = bound or seen or slow and (mhz == 0 or late or self._room() < first + each)
+                bound = bound or seen or slow and (mhz == 0 or late or room < first + each)
             warm = min(warm, 1) if slow else 0
             out += part
         return out, ready, bound
@@ -211,7 +211,7 @@ class CudaTarget:
                     launch()
                     room -= 1
 
-            held = closed
+            held, begin = closed, time.perf_counter()
             run(self._launches(warm))
             if not plain:
                 gate.stamp(0)
@@ -221,6 +221,8 @@ class CudaTarget:
                 events[2 * i + 1].record()
                 if not plain:
                     gate.stamp(i + 1)
+            took = (time.perf_counter() - begin) / (self._launches(warm) + blocks * each)
+            self.host_seconds = min(self.host_seconds, took)
             if closed:
                 gate.open()
             if busy:

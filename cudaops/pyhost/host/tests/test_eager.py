@@ -3,6 +3,7 @@
 import types
 import unittest
 
+from aicplan_host import targets
 from aicplan_host.targets import CudaTarget
 
 LAUNCH, KERNEL, LIMIT = 300e-6, 16e-6, 20e-3  # seconds
@@ -78,10 +79,14 @@ class Device:
 def target(device):
     t = CudaTarget(device, device.call, 1, "off", 1e-4)
     t.host_seconds, t.estimate = LAUNCH, device.kernel
+    targets.time = types.SimpleNamespace(perf_counter=lambda: device.now)
     return t
 
 
 class EagerTest(unittest.TestCase):
+    def setUp(self):
+        self.addCleanup(setattr, targets, "time", targets.time)
+
     def test_no_launches_in_the_times(self):
         for executions, blocks in ((1, 4), (2, 4), (20, 4), (500, 2)):
             out, ready, bound = target(Device(True)).burst(0, 1, executions, blocks, False)
@@ -106,6 +111,13 @@ class EagerTest(unittest.TestCase):
         self.assertEqual((len(out), bound), (4, False))
         for seconds, n, _ in out:
             self.assertAlmostEqual(seconds / n, KERNEL, delta=KERNEL / 100)
+
+    def test_launches_that_were_slower_before(self):
+        t = target(Device(True))
+        t.host_seconds = 40 * LAUNCH  # none fits behind the gate
+        out, _, bound = t.burst(0, 1, 2, 2, False)
+        self.assertEqual((len(out), bound), (2, False))
+        self.assertAlmostEqual(out[0][0], 2 * KERNEL, delta=KERNEL / 100)
 
     def test_nothing_hides_the_first_launch(self):
         for gate, plain in ((True, True), (False, False)):
