@@ -93,7 +93,7 @@ collect "op" {
 
   breaker {
     group_by = lookup(local.groups, each.key, [])
-    after    = 5
+    after    = 8 # one for each worker of a GPU
   }
 }
 
