@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aicplan/cudaops/load/aiperf"
+	"aicplan/cudaops/load/workload"
 )
 
 // interrupted is the reason of a load that the user ended.
@@ -73,25 +74,37 @@ func (f *failureLimits) exceeded(s *Settings, rec *aiperf.Record) string {
 	return ""
 }
 
-// watchQueue ends the phase if the number of unanswered requests grows for the seconds of over_saturation. The returned
-// function ends the check.
+// arrivals returns the arrival process of the phase.
+func (p *phase) arrivals() workload.Arrivals {
+	s := &p.r.settings
+	a := workload.Arrivals{Pattern: s.Arrival, Rate: s.RequestRate, Smoothness: s.Smoothness, Ramp: seconds(s.RateRamp),
+		Seed: s.Seed ^ p.r.options.Salt}
+	if s.Users > 0 {
+		a.Pattern = workload.Constant // their turns are evenly spaced
+	}
+	return a
+}
+
+// watchQueue ends the phase if the number of unanswered requests grows for the seconds of over_saturation. It draws the
+// arrivals a second time, because the sender draws none while it waits for concurrency. The returned function ends the
+// check.
 func (p *phase) watchQueue(ctx context.Context, from int64) (stop func()) {
 	s := &p.r.settings
 	window := max(3, int(math.Ceil(s.OverSaturation)))
+	schedule := workload.NewSchedule(p.arrivals())
+	next, due := schedule.Next(), int64(0)
 	var waiting []float64 // requests that are due and have not ended, each second
 	return p.r.every(ctx, time.Second, func(context.Context) {
-		elapsed := float64(p.r.now()-from) / 1e9
-		if elapsed < s.RateRamp {
+		elapsed := time.Duration(p.r.now() - from)
+		for ; next <= elapsed && (p.requests == 0 || due < p.requests); next = schedule.Next() {
+			due++
+		}
+		if elapsed < seconds(s.RateRamp) {
 			return
 		}
 
-		due := s.RequestRate * (elapsed - s.RateRamp/2)
-		if p.requests > 0 {
-			due = min(due, float64(p.requests))
-		}
-
 		p.r.mu.Lock()
-		waiting = append(waiting, due-float64(p.r.ended.succeeded+p.r.ended.failed))
+		waiting = append(waiting, float64(due-p.unused.Load()-p.r.ended.succeeded-p.r.ended.failed))
 		p.r.mu.Unlock()
 		if n := len(waiting); n > window && grows(waiting[n-window-1:], s.RequestRate*float64(window)) {
 			p.endEarly("over_saturation", 0)

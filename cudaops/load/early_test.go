@@ -20,6 +20,7 @@ import (
 
 	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/loadtest"
+	"aicplan/cudaops/load/workload"
 	"aicplan/cudaops/worker"
 )
 
@@ -86,6 +87,26 @@ func TestQueueDoesNotGrowAfterTheLastRequest(t *testing.T) {
 			t.Errorf("%d requests succeeded, %d were cut; the load ended by %s", s.Succeeded, s.Cut, res.EndedBy)
 		}
 	})
+}
+
+// TestRandomArrivalsDoNotSaturate checks loads on a server that answers at once, or late but every request.
+func TestRandomArrivalsDoNotSaturate(t *testing.T) {
+	for name, change := range map[string]func(*Settings, *loadtest.Options){
+		"poisson":  func(s *Settings, _ *loadtest.Options) { s.Seed, s.Duration = 2, 300 },
+		"bursts":   func(s *Settings, _ *loadtest.Options) { s.Arrival, s.Smoothness, s.Duration = workload.Gamma, 0.1, 60 },
+		"sessions": func(s *Settings, o *loadtest.Options) { s.Sessions, o.TTFT = 100, 30*time.Second },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				set, o := quick(), loadtest.Options{}
+				set.Concurrency, set.Requests, set.OSL, set.RequestRate, set.OverSaturation = 0, 0, 1, 50, 5
+				change(&set, &o)
+				if res, _ := start(t, server(t, o), set, Options{}); res.EndedBy == "over_saturation" {
+					t.Errorf("the load ended by %s after %d requests", res.EndedBy, res.Profiling.Summary.Requests)
+				}
+			})
+		})
+	}
 }
 
 // TestStopKeepsFinishedRequests checks that a load which the user ends has the requests that ended before.

@@ -30,6 +30,7 @@ func (p *phase) paced(ctx context.Context, next func() time.Duration) {
 				if live.Load() == 0 {
 					break
 				}
+				p.unused.Add(1)
 				continue // only later turns are left and none of them is ready
 			}
 			fresh = nil

@@ -32,6 +32,7 @@ type phase struct {
 	sessions  int64
 	issued    atomic.Int64
 	begun     atomic.Int64
+	unused    atomic.Int64 // arrivals without a request, because the next turns were not ready
 	feed      *feed
 	ending    chan struct{} // closed when no further request may be reserved
 	end       sync.Once
@@ -120,9 +121,7 @@ func (r *runner) phase(ctx context.Context, warmup bool, client *Client) (*Phase
 	case !warmup && s.Users > 0:
 		p.users(ctx)
 	case !warmup && s.RequestRate > 0:
-		c := workload.Arrivals{Pattern: s.Arrival, Rate: s.RequestRate, Smoothness: s.Smoothness,
-			Ramp: seconds(s.RateRamp), Seed: s.Seed ^ r.options.Salt}
-		p.paced(ctx, workload.NewSchedule(c).Next)
+		p.paced(ctx, workload.NewSchedule(p.arrivals()).Next)
 	case replay:
 		p.replay(ctx)
 	case s.Batch > 0:
