@@ -306,6 +306,30 @@ func TestTokensOfSomeResponsesAreUnknown(t *testing.T) {
 	}
 }
 
+// TestUncountedReasoningIsUnknown uses servers that send reasoning, with and without the number of its tokens.
+func TestUncountedReasoningIsUnknown(t *testing.T) {
+	for details, known := range map[string]bool{``: false, `,"completion_tokens_details":{"reasoning_tokens":0}`: false,
+		`,"completion_tokens_details":{"reasoning_tokens":3}`: true} {
+		url := raw(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, `data: {"choices":[{"delta":{"reasoning_content":"r"}}]}`+"\n\n"+chunk+
+				`data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":5`+details+"}}\n\ndata: [DONE]\n\n")
+		})
+		e := measure(t, map[string]any{"url": url, "model": "m"}, `{}`, "chat", `{"requests": 4}`)
+		if e.failure != nil || e.rows[0]["output_length"] != 5.0 {
+			t.Fatalf("%+v %v", e.failure, e.rows)
+		}
+		for _, name := range []string{"output_token_count", "total_output_tokens", "reasoning_token_count"} {
+			for _, file := range []string{aiperf.SummaryJSON, aiperf.SummaryCSV, aiperf.Records} {
+				if text := string(e.file(t, file)); file == aiperf.SummaryJSON && strings.Contains(text, name) != known ||
+					!known && strings.Contains(text, name) {
+					t.Errorf("%s with %q: %s", file, details, text)
+				}
+			}
+		}
+	}
+}
+
 // TestZeroUsageIsUnknown uses a server whose usage is 0, although it has sent output.
 func TestZeroUsageIsUnknown(t *testing.T) {
 	url := raw(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -201,6 +201,7 @@ func (s *slot) chunk(c *openai.Chunk) {
 
 	s.tokens += c.IDs
 	rec.Items += c.Items
+	rec.Reasoned = rec.Reasoned || c.Reasoning != ""
 	if rec.FirstOutput < 0 && (c.Content != "" || c.Tools || c.IDs > 0 && c.Reasoning == "") {
 		rec.FirstOutput = len(rec.Times)
 	}

@@ -47,7 +47,7 @@ func (p *packing) record(r *Record) {
 		&r.Reads} {
 		p.number(v)
 	}
-	for _, v := range [...]*bool{&r.Warmup, &r.Cancelled, &r.Cut, &r.Reused} {
+	for _, v := range [...]*bool{&r.Warmup, &r.Cancelled, &r.Cut, &r.Reused, &r.Reasoned} {
 		p.flag(v)
 	}
 	for _, v := range [...]*int64{&r.Connect, &r.BytesIn, &r.BytesOut} {

@@ -44,6 +44,9 @@ type Record struct {
 	// FirstOutput is the index in Times of the first message that is not reasoning, or -1 if there is none.
 	FirstOutput int
 
+	// Reasoned is true if a message has reasoning.
+	Reasoned bool
+
 	// Asked is the requested number of output tokens, or 0 if the request has no limit.
 	Asked int
 
@@ -95,6 +98,19 @@ func (r *Record) ISL() int {
 		return r.Usage.Prompt
 	}
 	return -1
+}
+
+// reasoning returns the part of OSL that is reasoning, or -1 if it is unknown. A server that counts 0 tokens of
+// reasoning that it sends does not count.
+func (r *Record) reasoning() int {
+	n := r.Reasoning
+	if r.Output < 0 && r.Usage != nil {
+		n = r.Usage.Reasoning
+	}
+	if n <= 0 && r.Reasoned {
+		return -1
+	}
+	return max(n, 0)
 }
 
 // Lag returns by how many ns the client sent the request later than it could have.
@@ -165,13 +181,7 @@ func (r *Record) Per(v *Values, streaming bool, slo SLO) {
 		v[E2EThroughput] = float64(osl) / (float64(latency) / 1e9)
 	}
 
-	if r.Output >= 0 {
-		v[OutputTokens] = float64(r.Output)
-		if r.Reasoning > 0 {
-			v[ReasoningTokens] = float64(r.Reasoning)
-		}
-	} else if osl >= 0 {
-		reasoning := max(r.Usage.Reasoning, 0)
+	if reasoning := r.reasoning(); osl >= 0 && reasoning >= 0 {
 		v[OutputTokens] = float64(osl - reasoning)
 		if reasoning > 0 {
 			v[ReasoningTokens] = float64(reasoning)

@@ -305,7 +305,10 @@ func (c *Collector) Summary() *Summary {
 	}
 
 	scalar("total_output_tokens", tokens(OutputTokens))
-	scalar("total_reasoning_tokens", sum(ReasoningTokens))
+	if c.columns[OutputTokens].n == s.Succeeded { // else the reasoning of some is unknown
+		scalar("total_reasoning_tokens", sum(ReasoningTokens))
+	}
+
 	scalar("total_usage_prompt_tokens", sum(UsagePrompt))
 	scalar("total_usage_completion_tokens", sum(UsageCompletion))
 	scalar("total_usage_total_tokens", sum(UsageTotal))
