@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -46,8 +47,18 @@ func repeated(rows []worker.Row) worker.Row {
 	out = maps.Clone(out)
 	out["repeats"] = len(rows)
 	out["window_start_ns"], out["started_at_utc"] = rows[0]["window_start_ns"], rows[0]["started_at_utc"]
+	sums := totals
+	if source := out["prompt_source"]; source != "dataset" && source != "trace" {
+		sums = append(slices.Clone(totals), "unique_prompts") // each repeat has prompts of its own
+	}
 
-	for _, name := range slices.Concat(aiperf.Columns(), totals, []string{"error_rate", "short_outputs",
+	for _, r := range rows {
+		if endedEarly(r) && out["ended_by"] != interrupted {
+			out["ended_by"] = r["ended_by"]
+		}
+	}
+
+	for _, name := range slices.Concat(aiperf.Columns(), sums, []string{"error_rate", "short_outputs",
 		"token_mismatch", "cache_hit_rate", "cached_prompt_share", "server_queue", "server_prefill",
 		"client_cpu_share", "client_sched_p99"}) {
 		var values []float64
@@ -60,7 +71,7 @@ func repeated(rows []worker.Row) worker.Row {
 		switch {
 		case len(values) < len(rows):
 			delete(out, name) // unknown in one repeat
-		case slices.Contains(totals, name):
+		case slices.Contains(sums, name):
 			sum := 0.0
 			for _, v := range values {
 				sum += v
@@ -77,6 +88,12 @@ func repeated(rows []worker.Row) worker.Row {
 	}
 
 	return out
+}
+
+// endedEarly reports whether a limit of errors or over_saturation ended the load of a row.
+func endedEarly(row worker.Row) bool {
+	by, _ := row["ended_by"].(string)
+	return strings.HasPrefix(by, "max_") || by == "over_saturation"
 }
 
 // number returns a value of a row as a float64.

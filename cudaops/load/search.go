@@ -215,7 +215,7 @@ func (s *Search) judge(p *probe) {
 
 	early := 0
 	for _, row := range p.Rows {
-		if by, _ := row["ended_by"].(string); strings.HasPrefix(by, "max_") || by == "over_saturation" {
+		if endedEarly(row) {
 			early++
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -235,6 +236,19 @@ func TestRepeatsAverageSharesOfRepeats(t *testing.T) {
 		{"cached_prompt_share": 1.0, "client_cpu_share": 0.75, "client_sched_p99": 3.0}})
 	if row["cached_prompt_share"] != 0.5 || row["client_cpu_share"] != 0.5 || row["client_sched_p99"] != 2.0 {
 		t.Errorf("%v", row)
+	}
+}
+
+// TestRepeatsCountPromptsAndEarlyEnds checks that only synthetic prompts differ between repeats, and that a limit which
+// ended the first repeat is the reason of the row.
+func TestRepeatsCountPromptsAndEarlyEnds(t *testing.T) {
+	for source, want := range map[string]any{"words": 8.0, "dataset": 4} {
+		one := worker.Row{"prompt_source": source, "unique_prompts": 4, "ended_by": "requests"}
+		first := maps.Clone(one)
+		first["ended_by"] = "max_errors"
+		if row := repeated([]worker.Row{first, one}); row["unique_prompts"] != want || row["ended_by"] != "max_errors" {
+			t.Errorf("%v", row)
+		}
 	}
 }
 
