@@ -208,7 +208,7 @@ func (s *slot) chunk(c *openai.Chunk) {
 
 	rec.Times = append(rec.Times, rec.Last)
 	s.messages.Add(1)
-	s.filled()
+	s.filled(rec.Last)
 	if s.r.keepText {
 		s.text.WriteString(c.Content)
 		s.reason.WriteString(c.Reasoning)
@@ -216,11 +216,11 @@ func (s *slot) chunk(c *openai.Chunk) {
 	}
 }
 
-// filled frees the request's place under the prefill limit. It does nothing if the request has none.
-func (s *slot) filled() {
+// filled frees the request's place under the prefill limit at a time. It does nothing if the request has none.
+func (s *slot) filled(at int64) {
 	if s.prefilling {
 		s.prefilling = false
-		<-s.r.prefill
+		s.r.prefill <- at
 	}
 }
 

@@ -32,20 +32,26 @@ func TestPromptsAreBuiltAhead(t *testing.T) {
 	})
 }
 
-// TestWaitingForPromptsIsSendLag checks that a client which cannot build prompts fast enough reports it.
+// TestWaitingForPromptsIsSendLag checks that a client which cannot build prompts fast enough reports it, also with a
+// limit of prefills that no request waits for.
 func TestWaitingForPromptsIsSendLag(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		set := quick()
-		set.Concurrency, set.Requests, set.OSL = 8, 400, 1
-		srv := server(t, loadtest.Options{TTFT: 10 * time.Millisecond})
-		res, recs := start(t, srv, set, Options{Tokenizer: slowTokenizer{50 * time.Millisecond}})
-		s := res.Profiling.Summary
-		idle := 8*avg(t, s, "benchmark_duration")*1e3 - 400*10
-		if lag := 400 * avg(t, s, "send_lag"); !(lag > 0.8*idle) || idle < 1000 {
-			t.Errorf("the slots were idle for %v ms, the lag is %v ms", idle, lag)
-		}
-		if len(recs) != 400 {
-			t.Errorf("%d requests were sent", len(recs))
-		}
-	})
+	for _, prefills := range []int{0, 8} {
+		synctest.Test(t, func(t *testing.T) { waitForPrompts(t, prefills) })
+	}
+}
+
+func waitForPrompts(t *testing.T, prefills int) {
+	set := quick()
+	set.PrefillConcurrency = prefills
+	set.Concurrency, set.Requests, set.OSL = 8, 400, 1
+	srv := server(t, loadtest.Options{TTFT: 10 * time.Millisecond})
+	res, recs := start(t, srv, set, Options{Tokenizer: slowTokenizer{50 * time.Millisecond}})
+	s := res.Profiling.Summary
+	idle := 8*avg(t, s, "benchmark_duration")*1e3 - 400*10
+	if lag := 400 * avg(t, s, "send_lag"); !(lag > 0.8*idle) || idle < 1000 {
+		t.Errorf("the slots were idle for %v ms, the lag is %v ms", idle, lag)
+	}
+	if len(recs) != 400 {
+		t.Errorf("%d requests were sent", len(recs))
+	}
 }

@@ -254,12 +254,12 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, due, free int64
 	r := p.r
 	if r.prefill != nil {
 		select {
-		case r.prefill <- struct{}{}:
+		case at := <-r.prefill:
 			s.prefilling = true
+			free = max(free, at) // waiting for the cap is not a delay of the client
 		case <-p.cut.Done():
 			return r.now(), false
 		}
-		free = max(free, r.now()) // waiting for the cap is not a delay of the client
 	}
 
 	t := &ses.conv.Turns[ses.turn]
@@ -285,7 +285,7 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, due, free int64
 	s.open.Store(true)
 	s.send(ctx, rec, ses.to, body, p.giveUp())
 	s.open.Store(false)
-	s.filled()
+	s.filled(rec.Finish)
 	if ses.turn > 0 || !ses.kept {
 		r.recycle(body)
 	}

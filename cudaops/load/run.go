@@ -136,7 +136,7 @@ type runner struct {
 	request   openai.Request
 	slo       aiperf.SLO
 	tokenizer workload.Tokenizer
-	prefill   chan struct{} // nil means unlimited
+	prefill   chan int64 // has one element for each free place: when it became free; nil means unlimited
 	keepText  bool
 
 	conversations *workload.Set
@@ -225,7 +225,10 @@ func newRunner(s Settings, o Options) (*runner, error) {
 	r.request = openai.Request{Endpoint: openai.Endpoint(s.EndpointType), Model: s.Model, Stream: s.Streaming,
 		Extra: s.ExtraInputs}
 	if n := s.PrefillConcurrency; n > 0 {
-		r.prefill = make(chan struct{}, n)
+		r.prefill = make(chan int64, n)
+		for range n {
+			r.prefill <- 0
+		}
 	}
 
 	r.keepText = o.Tokenizer != nil
