@@ -3,6 +3,7 @@ package load
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -273,5 +274,14 @@ func TestSeveralServersAndModels(t *testing.T) {
 		!(u[a]["ttft"] < 30) ||
 		got["model"]["lora"]["requests"] != 20 {
 		t.Errorf("%v", got)
+	}
+	for by, parts := range got { // rates have the window of the load, so that they can be added up
+		sum, whole := 0.0, e.rows[0]["request_throughput"].(float64)
+		for _, part := range parts {
+			sum += part["request_throughput"]
+		}
+		if math.Abs(sum-whole) > 1e-9*whole {
+			t.Errorf("the load has %v requests/s, its parts by %s %v", whole, by, sum)
+		}
 	}
 }

@@ -155,7 +155,7 @@ func (r *runner) phase(ctx context.Context, warmup bool, client *Client) (*Phase
 	}
 
 	out := &Phase{Phase: aiperf.Phase{Summary: p.collector.Summary(), From: from, To: to}, Batches: p.batches,
-		endedBy: p.reason(replay), Groups: p.groups.figures()}
+		endedBy: p.reason(replay), Groups: p.groups.figures(&p.collector)}
 	if out.Summary.Cut > 0 {
 		out.To = out.Summary.To // without the grace
 	}

@@ -153,10 +153,11 @@ func (g groups) add(s *Settings, rec *aiperf.Record, new func() *aiperf.Collecto
 	}
 }
 
-// figures returns the columns of each group, by "url" or "model" and name.
-func (g groups) figures() map[string]map[string]map[string]float64 {
+// figures returns the columns of each group, by "url" or "model" and name. Rates are relative to the window of all.
+func (g groups) figures(all *aiperf.Collector) map[string]map[string]map[string]float64 {
 	out := map[string]map[string]map[string]float64{}
 	for key, c := range g {
+		c.Within(all)
 		s := c.Summary()
 		figures := s.Columns()
 		figures["requests"], figures["failed"] = float64(s.Requests), float64(s.Failed)

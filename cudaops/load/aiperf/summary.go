@@ -246,6 +246,9 @@ func (c *Collector) Add(r *Record) *Values {
 	return &c.v
 }
 
+// Within gives c the window of a collector that has all records of c and others.
+func (c *Collector) Within(all *Collector) { c.s.From, c.s.To = all.s.From, all.s.To }
+
 // Summary computes the summary of the records so far.
 func (c *Collector) Summary() *Summary {
 	s := c.s
