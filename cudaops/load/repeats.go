@@ -46,6 +46,7 @@ func repeated(rows []worker.Row) worker.Row {
 
 	out = maps.Clone(out)
 	out["repeats"] = len(rows)
+	out["repeat_start_ns"] = out["window_start_ns"] // of the last repeat, which AIPerf's files are of
 	out["window_start_ns"], out["started_at_utc"] = rows[0]["window_start_ns"], rows[0]["started_at_utc"]
 	sums := totals
 	if source := out["prompt_source"]; source != "dataset" && source != "trace" {

@@ -80,14 +80,15 @@ func (r *running) observe(o *worker.Outcome) (files []stage.Attachment, err erro
 	workers := gpusOf(o)
 	for i, row := range o.Rows {
 		win := r.watching.Window(row, o.Started, o.Ended)
-		for name, v := range telemetry.Columns(win, r.watching.Of(row, workers...)) {
+		of := r.watching.Of(row, workers...)
+		for name, v := range telemetry.Columns(win, of) {
 			if _, own := row[name]; !own {
 				row[name] = v
 			}
 		}
 		telemetry.PerWork(row)
 		if i == 0 {
-			recorded, err := r.watching.Files(row, win)
+			recorded, err := r.watching.Files(row, win, of)
 			if err != nil {
 				r.message("warn", fmt.Sprintf("case %s: its telemetry is not kept: %v", o.Task.Case.ID, err))
 			}

@@ -213,7 +213,7 @@ func TestNamedSourceThatFailsIsInTheSummary(t *testing.T) {
 		from := time.Now()
 		time.Sleep(time.Second)
 		win := w.Window(worker.Row{}, from, time.Now())
-		files, err := w.Files(worker.Row{}, win)
+		files, err := w.Files(worker.Row{}, win, Counted{})
 		if err != nil || len(files) != 1 || files[0].Name != SummaryName {
 			t.Fatalf("%v, %v", files, err)
 		}

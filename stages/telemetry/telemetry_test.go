@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tidwall/gjson"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/cudaops/cudatest"
@@ -137,14 +138,23 @@ func TestColumns(t *testing.T) {
 			t.Errorf("%v", part)
 		}
 
-		if files, err = w.Files(row, w.Window(row, from, to)); err != nil {
+		if files, err = w.Files(row, w.Window(row, from, to), w.Of(row)); err != nil {
 			t.Fatal(err)
 		}
 
 		// A window without samples leaves nothing.
-		if none, err := w.Files(row, w.Window(worker.Row{}, to.Add(time.Hour), to.Add(2*time.Hour))); err != nil ||
+		if none, err := w.Files(row, w.Window(worker.Row{}, to.Add(time.Hour), to.Add(2*time.Hour)), w.Of(row)); err != nil ||
 			none != nil {
 			t.Errorf("%v %v", none, err)
+		}
+
+		// The files of a load with repeats are of the last one, and energy of its warm-ups is not that of its requests.
+		row[RepeatStart], row[WarmupStart] = integer(int(to.Add(-time.Second).UnixNano())), row[WindowStart]
+		delete(row, "energy_per_output_token_j")
+		PerWork(row)
+		last, err := w.Files(row, w.Window(row, from, to), w.Of(row))
+		if err != nil || row["energy_per_output_token_j"] != nil || gjson.GetBytes(last[0].Data, "total_energy_j").Num != 800 {
+			t.Errorf("%v %v %s", err, row, last[0].Data)
 		}
 
 		// A window between two scrapes has no power.

@@ -18,11 +18,13 @@ import (
 )
 
 // Columns of a worker's rows with the window of the case and that of its warm-up, in nanoseconds since the Unix epoch.
+// The last repeat of a load is from RepeatStart to WindowEnd.
 const (
 	WindowStart = "window_start_ns"
 	WindowEnd   = "window_end_ns"
 	WarmupStart = "warmup_start_ns"
 	WarmupEnd   = "warmup_end_ns"
+	RepeatStart = "repeat_start_ns"
 )
 
 // GPUs is the column of a worker's rows with the UUIDs of the case's GPUs, separated by spaces.
@@ -160,15 +162,22 @@ func (c Counted) has(g telemetry.GPU) bool {
 }
 
 // Files returns the attachments of a row: the statistics of its window, and its samples if there are several. It
-// returns none for a window without samples, unless the user named a source.
-func (w *Watch) Files(row worker.Row, win *telemetry.Window) ([]worker.Attachment, error) {
+// returns none for a window without samples, unless the user named a source. Like the other files of a repeated load, they are
+// of its last repeat.
+func (w *Watch) Files(row worker.Row, win *telemetry.Window, of Counted) ([]worker.Attachment, error) {
+	columns := row
+	if from, to, ok := span(row, RepeatStart, WindowEnd); ok {
+		win = w.rec.Window(from, to)
+		columns = Columns(win, of)
+	}
+
 	sampled := slices.ContainsFunc(win.GPUs, func(g *telemetry.GPUWindow) bool { return g.Samples > 1 })
 	if !sampled && !slices.ContainsFunc(win.Sources, func(s telemetry.Status) bool { return !s.Default }) {
 		return nil, nil
 	}
 
 	sum := win.Summary()
-	sum.Power, sum.Energy = row["gpu_power_w"], row["gpu_energy_j"]
+	sum.Power, sum.Energy = columns["gpu_power_w"], columns["gpu_energy_j"]
 	summary, err := json.Marshal(sum)
 	if err != nil {
 		return nil, err
