@@ -121,6 +121,7 @@ func TestStopKeepsFinishedRequests(t *testing.T) {
 		if s := res.Profiling.Summary; s.Succeeded != 40 || s.Cut != 4 || s.Failed != 0 || res.EndedBy != "interrupted" {
 			t.Errorf("%d succeeded, %d were cut, %d failed; it ended by %s", s.Succeeded, s.Cut, s.Failed, res.EndedBy)
 		}
+		near(t, "concurrency", avg(t, res.Profiling.Summary, "effective_concurrency"), 4) // also of those that were cut
 	})
 }
 

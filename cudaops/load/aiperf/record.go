@@ -62,8 +62,8 @@ type Record struct {
 	Err       *Failure
 	Cancelled bool
 
-	// Cut is true if the end of the load cut the request. It is part of no metric. Ended is when the load ended for new
-	// requests, or 0 if the run was cancelled.
+	// Cut is true if the end of the load cut the request. Of the metrics, only effective_concurrency has it. Ended is when
+	// the load ended for new requests, or 0 if the run was cancelled.
 	Cut               bool
 	Ended             int64
 	Connect           int64 // ns spent to open a connection for this request

@@ -175,6 +175,14 @@ func (c *Collector) Add(r *Record) *Values {
 		s.From = r.Start
 	}
 
+	if c.w == nil && !c.full {
+		c.w = &sweeps{}
+	}
+
+	if c.w != nil && !c.w.add(r, c.Streaming) {
+		c.w, c.full = nil, true
+	}
+
 	if r.Cut {
 		// Waiting for a request that is not counted is no part of the window.
 		s.To = max(s.To, min(r.Finish, cmp.Or(r.Ended, r.Finish)))
@@ -191,14 +199,6 @@ func (c *Collector) Add(r *Record) *Values {
 		if !math.IsNaN(x) {
 			c.columns[i].add(x)
 		}
-	}
-
-	if c.w == nil && !c.full {
-		c.w = &sweeps{}
-	}
-
-	if c.w != nil && !c.w.add(r, c.Streaming) {
-		c.w, c.full = nil, true
 	}
 
 	if r.Err != nil {
