@@ -112,8 +112,9 @@ func (p *phase) watchQueue(ctx context.Context, from int64) (stop func()) {
 	})
 }
 
-// grows reports whether a queue grows: each third of the time has more waiting requests than the one before, and the
-// increase is above what random arrivals cause. arrivals is the expected number of arrivals.
+// grows reports whether a queue grows: each third of the time has more waiting requests than the one before, the
+// increase is above what random arrivals cause, and the last third has a part of it, unlike at the begin of a load with
+// long responses. arrivals is the expected number of arrivals.
 func grows(waiting []float64, arrivals float64) bool {
 	third := len(waiting) / 3
 	mean := func(part []float64) float64 {
@@ -125,6 +126,7 @@ func grows(waiting []float64, arrivals float64) bool {
 	}
 
 	first, last := waiting[0], waiting[len(waiting)-1]
+	late := last - waiting[len(waiting)-1-third]
 	a, b, c := mean(waiting[:third]), mean(waiting[third:2*third]), mean(waiting[2*third:])
-	return a < b && b < c && last-first > max(10, 3*math.Sqrt(arrivals), 0.05*arrivals)
+	return a < b && b < c && late > (last-first)/6 && last-first > max(10, 3*math.Sqrt(arrivals), 0.05*arrivals)
 }

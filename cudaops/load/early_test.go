@@ -95,6 +95,9 @@ func TestRandomArrivalsDoNotSaturate(t *testing.T) {
 		"poisson":  func(s *Settings, _ *loadtest.Options) { s.Seed, s.Duration = 2, 300 },
 		"bursts":   func(s *Settings, _ *loadtest.Options) { s.Arrival, s.Smoothness, s.Duration = workload.Gamma, 0.1, 60 },
 		"sessions": func(s *Settings, o *loadtest.Options) { s.Sessions, o.TTFT = 100, 30*time.Second },
+		"long responses": func(s *Settings, o *loadtest.Options) {
+			s.OverSaturation, s.Duration, o.TTFT = 12, 40, 8*time.Second
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

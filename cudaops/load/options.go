@@ -313,7 +313,7 @@ var options = []Option{
 	{Name: "max_consecutive_errors", Default: 1000,
 		Doc: "number of failed requests without a success in between that ends the load; 0 is unlimited"},
 	{Name: "over_saturation", Default: 0,
-		Doc: "seconds after which a load ends whose unanswered requests keep growing; needs request_rate; 0 is never"},
+		Doc: "seconds, more than responses take, after which a load ends whose unanswered requests keep growing; 0 is never"},
 	{Name: "batch", Default: 0,
 		Doc: "number of requests sent at once; the next batch starts when the last of them has ended"},
 	{Name: "repeats", Default: 1, Positive: true,
