@@ -56,7 +56,8 @@ func (h *Host) prepared(c worker.Case) (Settings, Options, error) {
 }
 
 // Load runs the load of a case and attaches AIPerf's files. Errors have a failure class. If there is an error, the row
-// and the traffic are nil. If the load is repeated, the traffic is that of the last repeat.
+// and the traffic are nil. If the load is repeated, the traffic is that of the last repeat, with the
+// batches of all.
 func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (worker.Row, *Traffic, error) {
 	find, err := h.search()
 	if err != nil {
@@ -133,11 +134,14 @@ func (p *point) rows() []worker.Row {
 func (h *Host) measured(ctx context.Context, s Settings, o Options) (*point, error) {
 	o.Stop, o.Progress = h.beside.Stop, h.beside.Progress
 	p := &point{}
+	var batches []Batch // of all repeats
 	for i := range max(1, s.Repeats) {
 		again := o
 		again.Salt += uint64(i) * 0x9E3779B97F4A7C15
 		r, err := h.once(ctx, s, again)
 		if r != nil {
+			batches = append(batches, r.res.Profiling.Batches...)
+			r.res.Profiling.Batches = batches
 			p.runs = append(p.runs, r)
 		}
 

@@ -216,6 +216,18 @@ func TestCellsOfTwoServers(t *testing.T) {
 	}
 }
 
+// TestRepeatsHaveAllIterations checks that the rate of repeated iterations is relative to the time of all of them.
+func TestRepeatsHaveAllIterations(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "")
+	b.blocks = strings.Replace(b.blocks, `"token_ids"`, `"token_ids", "repeats": 2`, 1)
+	row := b.run(t, `{"tensor_parallel_size": 1}`).rows[1]
+	iteration, tokens := row["iteration_wall_clock"].(float64), row["throughput_tokens_sec"].(float64)
+	if got := tokens * iteration; !(got >= 7.99 && got <= 8.01) || fmt.Sprint(row["iterations"]) != "6" {
+		t.Errorf("%v iterations; tokens/s x iteration is %v tokens, want 2 answers of 4", row["iterations"], got)
+	}
+}
+
 func TestMissingTraceIsNull(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "")
