@@ -178,10 +178,9 @@ func (c *Chunk) choice(choice gjson.Result) {
 					}
 
 				case "tool_calls":
-					value.ForEach(func(_, call gjson.Result) bool {
+					for _, call := range value.Array() {
 						c.call(call.Get("function"))
-						return true
-					})
+					}
 
 				case "function_call":
 					if value.IsObject() {

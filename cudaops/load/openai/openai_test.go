@@ -73,6 +73,8 @@ func TestMessages(t *testing.T) {
 		{`{"choices":[{"delta":{"reasoning_content":"r","reasoning":"r"}}]}`, "", "r", "", true},
 		{`{"choices":[{"delta":{"tool_calls":[{"index":0}]}}]}`, "", "", "", true},
 		{`{"choices":[{"delta":{"tool_calls":[]}}]}`, "", "", "", false},
+		{`{"choices":[{"delta":{"role":"assistant","content":"","reasoning_content":null,"tool_calls":null}}]}`, "", "", "",
+			false}, // as SGLang begins and ends its streams
 		{`{"choices":[{"text":"t","finish_reason":"stop"}]}`, "t", "", "stop", true},
 		{`{"choices":[{"message":{"content":"whole"},"finish_reason":"length"}]}`, "whole", "", "length", true},
 		{`{"choices":[{"text":"a"},{"text":"b"}]}`, "ab", "", "", true},
