@@ -285,6 +285,8 @@ func usage(v gjson.Result) *Usage {
 			set(&u.Total, value)
 		case "completion_tokens_details", "output_tokens_details":
 			set(&u.Reasoning, value.Get("reasoning_tokens"))
+		case "reasoning_tokens": // of SGLang
+			set(&u.Reasoning, value)
 		case "prompt_tokens_details", "input_tokens_details":
 			set(&u.Cached, value.Get("cached_tokens"))
 		}

@@ -91,6 +91,9 @@ func TestMessages(t *testing.T) {
 	if err != nil || *c.Usage != (Usage{Prompt: 5, Completion: 7, Total: 12, Reasoning: -1, Cached: 4}) {
 		t.Errorf("%+v, %v", c.Usage, err)
 	}
+	if c, _ := Parse([]byte(`{"usage":{"completion_tokens":7,"reasoning_tokens":3}}`)); c.Usage.Reasoning != 3 {
+		t.Errorf("SGLang's usage is %+v", c.Usage)
+	}
 	if c, _ := Parse([]byte(`{"usage":null}`)); c.Usage != nil {
 		t.Error("null is a usage")
 	}
