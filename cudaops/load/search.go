@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"aicplan/cudaops/load/aiperf"
@@ -194,8 +195,9 @@ func (s *Search) at(base Settings, value float64) Settings {
 	return base
 }
 
-// judge compares the rows of a load point with the limits. A limit is met if most rows meet it.
-func (s *Search) judge(p *probe) {
+// judge compares the rows of a load point with the limits. A limit is met if most rows meet it. grace is that of the
+// load in seconds.
+func (s *Search) judge(p *probe, grace float64) {
 	for _, name := range slices.Sorted(maps.Keys(s.SLO)) {
 		limit, missed, seen := s.SLO[name], 0, "unknown"
 		for _, row := range p.Rows {
@@ -203,8 +205,12 @@ func (s *Search) judge(p *probe) {
 			if ok {
 				seen = fmt.Sprintf("%.4g", v)
 			}
-			if !ok || aiperf.AtLeast(name) && v < limit || !aiperf.AtLeast(name) && v > limit {
+			switch {
+			case !ok || aiperf.AtLeast(name) && v < limit || !aiperf.AtLeast(name) && v > limit:
 				missed++
+			case limit <= 1e3*grace && cutAbove(name, row):
+				missed++
+				seen += fmt.Sprintf(" without the %v requests that had no response in %v s more", row["cut"], grace)
 			}
 		}
 
@@ -223,6 +229,16 @@ func (s *Search) judge(p *probe) {
 		p.Missed = append(p.Missed, "the load ended early")
 	}
 	p.Met = len(p.Missed) == 0
+}
+
+// cutAbove reports whether more requests were cut than are above a percentile of the latency.
+func cutAbove(column string, row worker.Row) bool {
+	name, _ := strings.CutPrefix(column, "effective_")
+	text, ok := strings.CutPrefix(name, "latency_p")
+	percent, err := strconv.Atoi(text)
+	cut, _ := number(row["cut"])
+	requests, _ := number(row["requests"])
+	return ok && err == nil && cut > (1-float64(percent)/100)*(cut+requests)
 }
 
 // searched runs the search of a case. The row is that of the best value, with the result of the search.
@@ -272,7 +288,7 @@ func (h *Host) searched(ctx context.Context, c worker.Case, find *Search, out wo
 		}
 
 		p.Rows = p.point.rows()
-		find.judge(p)
+		find.judge(p, s.Grace)
 		verdict := "meets all limits"
 		if !p.Met {
 			verdict = strings.Join(p.Missed, "; ")

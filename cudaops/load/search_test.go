@@ -89,6 +89,26 @@ func TestSearchWithoutAValueThatMeetsTheLimits(t *testing.T) {
 	}
 }
 
+// TestRequestsWithoutResponseMissLimits checks that requests which were cut after a grace that is longer than the limit
+// count, if there are more of them than are above the percentile.
+func TestRequestsWithoutResponseMissLimits(t *testing.T) {
+	for _, c := range []struct {
+		column string
+		cut    int
+		grace  float64
+		met    bool
+	}{
+		{"latency_p99", 30, 1, false}, {"effective_latency_p90", 30, 1, false}, {"latency_p99", 0, 1, true},
+		{"latency_p50", 30, 1, true}, {"latency_p99", 30, 0.1, true}, {"ttft_p99", 30, 1, true},
+	} {
+		s := &Search{SLO: map[string]float64{c.column: 500}}
+		p := &probe{Rows: []worker.Row{{c.column: 50.0, "cut": c.cut, "requests": 92}}}
+		if s.judge(p, c.grace); p.Met != c.met {
+			t.Errorf("%+v: %v", c, p.Missed)
+		}
+	}
+}
+
 // TestSearchesThatCannotMiss checks loads that do not show a slow server, so each value would meet the limits.
 func TestSearchesThatCannotMiss(t *testing.T) {
 	for _, c := range []struct{ over, load, want string }{
