@@ -219,7 +219,7 @@ func lookGPUs(n *Node, l Limits) []Finding {
 		return missing
 	}
 	if len(devices) == 0 {
-		return []Finding{fail("name the runtime's devices, or leave devices away for all", "no device was asked for")}
+		return []Finding{fail("name the runtime's devices, or remove devices to use all", "no device was asked for")}
 	}
 
 	const elsewhere = "check CUDA_VISIBLE_DEVICES, the container's --gpus and the runtime's devices"

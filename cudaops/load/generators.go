@@ -117,7 +117,7 @@ func (s *Settings) divided() map[string]*int {
 func (s *Settings) checkGenerators() error {
 	n := len(s.Generators) + 1
 	if n > 1 && (s.Trace+s.Dataset != "" || s.Users > 0 || s.Batch > 0 || s.OverSaturation > 0) {
-		return errors.New("generators share synthetic requests; leave trace, dataset, users, batch and over_saturation away")
+		return errors.New("generators share synthetic requests; remove trace, dataset, users, batch and over_saturation")
 	}
 
 	for name, v := range s.divided() {

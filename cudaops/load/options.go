@@ -148,7 +148,7 @@ func (s *Settings) check(before *Settings) error {
 				return fmt.Errorf("%s is set and %s is not; without it, %s has no effect", o.Name, o.Needs, o.Name)
 			case o.Generated && s.Trace+s.Dataset != "" &&
 				jsonOf(fieldOf(reflect.ValueOf(before), o.Name).Interface()) != jsonOf(o.Default):
-				return fmt.Errorf("%s shapes generated prompts and has no effect on those of %s; leave one of them away",
+				return fmt.Errorf("%s shapes generated prompts and has no effect on those of %s; remove one of them",
 					o.Name, s.Trace+s.Dataset)
 			}
 		}

@@ -83,15 +83,15 @@ func (s *Search) within(load *Settings) (*Search, error) {
 	_, goodput := s.SLO["goodput"]
 	switch {
 	case load.given[s.Over]:
-		return nil, fmt.Errorf("search varies %s, and it is set as well; leave it away in load and in the grid", s.Over)
+		return nil, fmt.Errorf("search varies %s, and it is set as well; remove it from load and from the grid", s.Over)
 
 	case (good || goodput) && len(load.SLO) == 0:
 		return nil, errors.New("slo of search has good_fraction or goodput, and load has no limits of single requests; " +
 			"give load slo, such as { ttft = 200 }")
 
 	case s.Over == "concurrency" && load.RequestRate > 0:
-		return nil, errors.New("search over concurrency has request_rate, which decides how many requests are open; leave " +
-			"request_rate away, or search over it")
+		return nil, errors.New("search over concurrency has request_rate, which decides how many requests are open; remove " +
+			"request_rate, or search over it")
 
 	case s.Over == "concurrency" && open > 0:
 		if out.Max = min(s.Max, float64(open)); out.Max < s.Min {
@@ -106,11 +106,11 @@ func (s *Search) within(load *Settings) (*Search, error) {
 
 	case load.Users > 0:
 		return nil, errors.New("search over request_rate has users, who wait for their responses, so a slow server lowers " +
-			"the rate; leave users away")
+			"the rate; remove users")
 
 	case load.Concurrency > 0 && !waits && load.OverSaturation == 0:
 		return nil, errors.New("search over request_rate has concurrency, so requests wait in the client, which only " +
-			"effective_latency includes; add effective_latency_p99 to slo, or leave concurrency away")
+			"effective_latency includes; add effective_latency_p99 to slo, or remove concurrency")
 	}
 	return &out, nil
 }

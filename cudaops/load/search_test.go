@@ -114,8 +114,8 @@ func TestSearchesThatCannotMiss(t *testing.T) {
 	for _, c := range []struct{ over, load, want string }{
 		{"request_rate", `{}`, "the default of 10 requests"},
 		{"request_rate", `{"duration": 1, "concurrency": 8}`, "requests wait in the client"},
-		{"request_rate", `{"duration": 1, "users": 8}`, "leave users away"},
-		{"concurrency", `{"duration": 1, "request_rate": 5}`, "leave request_rate away, or search over it"},
+		{"request_rate", `{"duration": 1, "users": 8}`, "remove users"},
+		{"concurrency", `{"duration": 1, "request_rate": 5}`, "remove request_rate, or search over it"},
 		{"concurrency", `{"concurrency": 8}`, "search varies concurrency, and it is set as well"},
 	} {
 		e := measure(t, map[string]any{"url": "127.0.0.1:1", "model": "m"}, fmt.Sprintf(
@@ -169,7 +169,7 @@ func TestSearchOverAColumn(t *testing.T) {
 	h := NewHost(worker.Init{Options: map[string]any{"url": "127.0.0.1:1", "model": "m"},
 		Blocks: json.RawMessage(`{"search": {"over": "concurrency", "slo": {"ttft": 1}}}`)})
 	err := h.Check(worker.Case{Op: "chat", Params: []byte(`{"concurrency": 2}`)})
-	if err == nil || !strings.Contains(err.Error(), "leave it away in load and in the grid") {
+	if err == nil || !strings.Contains(err.Error(), "remove it from load and from the grid") {
 		t.Error(err)
 	}
 }

@@ -299,10 +299,10 @@ func (s *Settings) Settle() error {
 		return errors.New("osl is 0; give it at least 1, or null to leave the length to the server")
 
 	case s.Trace != "" && (s.given["isl"] || s.given["osl"] || s.ISLStdDev+s.OSLStdDev > 0):
-		return errors.New("trace is set: its requests have their own lengths, so leave isl, osl and their stddev away")
+		return errors.New("trace is set: its requests have their own lengths, so remove isl, osl and their stddev")
 
 	case s.Dataset != "" && (s.given["isl"] || s.ISLStdDev > 0):
-		return errors.New("dataset is set: its prompts have their own lengths, so leave isl and isl_stddev away; a column " +
+		return errors.New("dataset is set: its prompts have their own lengths, so remove isl and isl_stddev; a column " +
 			"that only names cases belongs to labels of the runtime")
 
 	case s.Trace != "" && s.Dataset != "":
@@ -312,7 +312,7 @@ func (s *Settings) Settle() error {
 		return errors.New(`documents needs endpoint_type "embeddings" or "rerank"`)
 
 	case !openai.Endpoint(s.EndpointType).Generates() && (s.Trace+s.Dataset != "" || s.Turns > 1 || s.TurnsStdDev > 0):
-		return fmt.Errorf("endpoint_type %q takes synthetic documents of one turn; leave trace, dataset and turns away",
+		return fmt.Errorf("endpoint_type %q takes synthetic documents of one turn; remove trace, dataset and turns",
 			s.EndpointType)
 
 	case s.Images > 0 && s.EndpointType != string(openai.Chat) && s.EndpointType != string(openai.Responses):
@@ -320,12 +320,12 @@ func (s *Settings) Settle() error {
 
 	case s.Batch > 0 && (s.RequestRate > 0 || s.Trace != "" || s.Turns > 1 || s.ConcurrencyRamp > 0):
 		return errors.New(
-			"batch is set: batches follow each other, so leave request_rate, trace, turns and concurrency_ramp away",
+			"batch is set: batches follow each other, so remove request_rate, trace, turns and concurrency_ramp",
 		)
 
 	case s.Batch > 0 && s.Concurrency != s.Batch:
 		return fmt.Errorf(
-			"batch is %d and concurrency is %d; all requests of a batch are open at once, so leave concurrency away",
+			"batch is %d and concurrency is %d; all requests of a batch are open at once, so remove concurrency",
 			s.Batch,
 			s.Concurrency,
 		)
@@ -355,7 +355,7 @@ func (s *Settings) Settle() error {
 		return errors.New("users is set and request_rate is not; give the rate that all users have together")
 
 	case s.Users > 0 && (s.TurnDelay > 0 || s.Trace != ""):
-		return errors.New("users decide the time between turns; leave turn_delay and trace away")
+		return errors.New("users decide the time between turns; remove turn_delay and trace")
 
 	case s.Users > 0 && s.Requests > 0 && s.Requests < s.Users:
 		return fmt.Errorf("there are %d requests for %d users; each needs at least one", s.Requests, s.Users)
@@ -485,7 +485,7 @@ func parseURL(text string) (*url.URL, error) {
 	case err != nil || strings.ContainsFunc(u.RawQuery, func(c rune) bool { return c <= ' ' || c > '~' }):
 		return nil, errors.New("the query of the URL has characters that must be escaped; write %20 for a blank, %3B for ;")
 	case u.Fragment != "":
-		return nil, errors.New("the URL has a fragment, which is never sent; leave it away")
+		return nil, errors.New("the URL has a fragment, which is never sent; remove it")
 	case u.Host == "":
 		return nil, fmt.Errorf("%q names no host", text)
 	}

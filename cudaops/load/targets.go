@@ -55,7 +55,7 @@ func (s *Settings) targetURLs() []string {
 // checkTargets returns an error if URLs, weights or models are invalid.
 func (s *Settings) checkTargets() error {
 	if s.given["urls"] && len(s.URLs) == 0 {
-		return errors.New("urls is empty; name at least one server, or leave urls away and set url")
+		return errors.New("urls is empty; name at least one server, or remove urls and set url")
 	}
 
 	for _, text := range s.targetURLs() {

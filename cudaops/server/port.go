@@ -23,7 +23,7 @@ func Port(host string, want int) (int, error) {
 		return 0, fmt.Errorf("port %d of %s cannot be listened on: %w; give another host or port", want, host, err)
 	default:
 		return 0, fmt.Errorf(
-			"port %d of %s is in use by another program; end it, give another port, or leave port away to take a free one",
+			"port %d of %s is in use by another program; end it, give another port, or remove port to take a free one",
 			want,
 			host,
 		)

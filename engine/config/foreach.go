@@ -35,7 +35,7 @@ func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]*eachValue, hcl.Diagno
 	switch {
 	case stage.IsRef(v):
 		return nil, errorAt(rng, "Invalid for_each",
-			"This is one stage; for_each needs a map or a list. For one stage leave for_each away.")
+			"This is one stage; for_each needs a map or a list. For one stage, remove for_each.")
 
 	case t.IsObjectType() || t.IsMapType():
 		for k, e := range v.Elements() {

@@ -258,7 +258,7 @@ var rangeFunc = function.New(&function.Spec{
 		case direction == 0:
 			return cty.NilVal, function.NewArgErrorf(2, "the step is 0")
 		case left(start) < 0:
-			return cty.NilVal, function.NewArgErrorf(1, "the steps lead away from the end")
+			return cty.NilVal, function.NewArgErrorf(1, "the step leads away from END")
 		}
 
 		var out []cty.Value

@@ -59,7 +59,7 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 			at,
 			"Nothing to replace",
 			"--target or --exclude leave out all stages that fit %s, so none would run again. Name one with --target as well, "+
-				"or leave --replace away.",
+				"or remove --replace.",
 			stage.Quoted(g),
 		)
 	}

@@ -24,7 +24,7 @@ func withoutZero(f function.Function) function.Function {
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			if args[1].IsKnown() && args[1].RawEquals(cty.Zero) {
 				return cty.NilVal, errors.New(
-					"division by zero; keep it away with a condition, as in x == 0 ? 0 : y / x")
+					"division by zero; prevent it with a condition, as in x == 0 ? 0 : y / x")
 			}
 			return f.Call(args)
 		},

@@ -135,7 +135,7 @@ const remedy = `known is a tokenizer.json with BPE (of bytes, or with byte_fallb
 	`it): ` +
 	`take the one of the model's repository, or save one (transformers: ` +
 	`AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)), ` +
-	`or leave tokenizer away, and the counts of the server are used`
+	`or remove tokenizer to use the counts of the server`
 
 // others returns the name of an unsupported tokenizer file in the folder, or "".
 func others(dir string) string {

@@ -137,7 +137,7 @@ func TestUnsupportedFilesAreErrors(t *testing.T) {
 		`{`: "unexpected end",
 		`{"model":{"type":"WordPiece","vocab":{"a":0}}}`:                                                                          "WordPiece",
 		`{"model":{"type":"BPE","vocab":{"a":0},"byte_fallback":true}}`:                                                           "lacks <0x00>",
-		`{"model":{"type":"Unigram","vocab":{"a":0}}}`:                                                                            `leave tokenizer away`,
+		`{"model":{"type":"Unigram","vocab":{"a":0}}}`:                                                                            `remove tokenizer`,
 		`{"model":{"type":"BPE","vocab":{}}}`:                                                                                     "no vocabulary",
 		`{"model":{"type":"BPE","vocab":{"a":0},"merges":["a b"]}}`:                                                               "vocabulary lacks",
 		`{"model":{"type":"BPE","vocab":{"a":-1}}}`:                                                                               "the id -1",
@@ -155,7 +155,7 @@ func TestUnsupportedFilesAreErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), "tokenizer.model cannot be read here") ||
-		!strings.Contains(err.Error(), "leave tokenizer away") {
+		!strings.Contains(err.Error(), "remove tokenizer") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "tokenizer.json") {
