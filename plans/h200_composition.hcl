@@ -12,8 +12,6 @@ include = ["modules/database/cuda.hcl"]
 variable "python" { default = "python3" } # The interpreter that has torch.
 variable "torch" { default = true }       # Measure torch's decoder layers too: needs Python with torch 2.8 or later for CUDA.
 variable "power" { default = false }      # Measure power too, and add the energies of the native parts up.
-variable "min" { default = 0.97 }         # Least sum / layer.
-variable "max" { default = 1.03 }         # Largest sum / layer.
 
 variable "models" {
   type        = list(string)
@@ -107,8 +105,6 @@ gate "native" {
   check "composition" {
     parts    = [each.value.parts]
     column   = each.value.column
-    min      = var.min
-    max      = var.max
     severity = each.value.severity
   }
 }
@@ -201,8 +197,6 @@ gate "torch" {
   input    = collect.torch["layer"]
   check "composition" {
     parts    = each.key == "reference" ? values(collect.torch_reference) : [for name, c in collect.torch : c if name != "layer"]
-    min      = var.min
-    max      = var.max
     severity = each.value
   }
 }

@@ -131,7 +131,6 @@ collect "wideep" {
 dedupe "wideep" {
   for_each = collect.wideep
   input    = each.value
-  keep     = "latest"
 }
 
 gate "wideep" {

@@ -60,6 +60,5 @@ report "merge" {
   title      = "Matrix products of this change"
   inputs     = gate.gemm
   depends_on = [export.gemm]
-  file       = "report"
   format     = ["html", "markdown"]
 }

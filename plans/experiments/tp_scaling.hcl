@@ -84,7 +84,6 @@ variable "seq_len" { default = 2048 }   # tokens of prompt and answer together
 variable "max_tokens" { default = 512 } # tokens of each answer
 variable "warmup_iterations" { default = 2 }
 variable "profile_iterations" { default = 5 }
-variable "trace_requests" { default = 4 }          # requests of the pass that records traces
 variable "nsys" { default = false }                # record a report by nsys as well, of a server that is started for it
 variable "program" { default = ["vllm", "serve"] } # what starts the server
 variable "python" { default = "python3" }          # the interpreter that has vLLM
@@ -229,10 +228,7 @@ collect "tp_scaling" {
     profile_iterations = var.profile_iterations
   }
 
-  trace {
-    requests = var.trace_requests
-    nsys     = var.nsys
-  }
+  trace { nsys = var.nsys }
 }
 
 gate "cells" {

@@ -44,16 +44,12 @@ collect "table" {
     max_pass_seconds = 0.1
   }
 
-  breaker {
-    group_by = local.groups[each.key]
-    after    = 5
-  }
+  breaker { group_by = local.groups[each.key] }
 }
 
 dedupe "table" {
   for_each = collect.table
   input    = each.value
-  keep     = "latest"
 }
 
 gate "table" {

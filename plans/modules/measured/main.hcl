@@ -20,7 +20,6 @@ collect "op" {
   measure {
     min_block_seconds = 0.0005
     max_pass_seconds  = 0.12
-    min_samples       = 3
     max_samples       = 3
     passes            = 10
     max_passes        = 24
@@ -28,10 +27,7 @@ collect "op" {
   }
 }
 
-dedupe "op" {
-  input = collect.op
-  keep  = "latest"
-}
+dedupe "op" { input = collect.op }
 
 gate "op" {
   input = dedupe.op

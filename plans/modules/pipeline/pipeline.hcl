@@ -86,10 +86,7 @@ collect "op" {
 
   unsupported = contains(local.excepted, each.key) ? var.unsupported[each.key] : null
 
-  measure {
-    graph = "prefer"
-    power = var.power
-  }
+  measure { power = var.power }
 
   breaker {
     group_by = lookup(local.groups, each.key, [])
