@@ -26,7 +26,6 @@ locals {
 grid "custom_allreduce" {
   description = "all-reduce by ${var.backend}, in a process for each GPU"
   perf_table  = "custom_allreduce_perf"
-  columns     = ["allreduce_dtype", "num_gpus"]
 
   axis "allreduce_dtype" { values = ["bfloat16"] }
   axis "num_gpus" { values = var.gpus }

@@ -30,7 +30,6 @@ grid "nccl" {
 grid "p2p" {
   for_each    = contains(var.tables, "p2p") ? toset(["all"]) : toset([])
   description = "bandwidth and latency of copies between peers, and the paths they take"
-  columns     = ["src", "dst", "bytes", "direction"]
 
   axis "src" { values = range(max(var.gpus...)) }
   axis "dst" { values = range(max(var.gpus...)) }
