@@ -74,6 +74,11 @@ part "full_context" {
   axis "cover" { values = local.contexts }
   axis "isl" { values = local.module_lengths }
   derive "step" { value = cover - isl }
+
+  filter "prefix_positive" {
+    keep   = step > 0
+    reason = "the new tokens alone fill the context"
+  }
 }
 
 part "long_small_batches" {
@@ -99,14 +104,7 @@ part "dsa_context" {
 
     case_set "prefixes" { include = [part.prefixes] }
 
-    case_set "full_context" {
-      include = [part.full_context]
-
-      filter "prefix_positive" {
-        keep   = step > 0
-        reason = "the new tokens alone fill the context"
-      }
-    }
+    case_set "full_context" { include = [part.full_context] }
 
     filter "prefill" {
       keep   = isl > 1 && batch_size * isl <= local.prefill_chunk

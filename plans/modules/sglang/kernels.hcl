@@ -35,14 +35,7 @@ part "glm5_kernel" {
 
     case_set "prefixes" { include = [part.prefixes, part.glm5_prefill] }
 
-    case_set "full_context" {
-      include = [part.full_context, part.glm5_prefill]
-
-      filter "prefix_positive" {
-        keep   = step > 0
-        reason = "the new tokens alone fill the context"
-      }
-    }
+    case_set "full_context" { include = [part.full_context, part.glm5_prefill] }
 
     case_set "decode" {
       axis "isl" { values = [1] }

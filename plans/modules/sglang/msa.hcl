@@ -12,14 +12,20 @@ locals {
     { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "bfloat16", min_sm = 0, max_sm = 999 },
     { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "bfloat16", min_sm = 90, max_sm = 999 },
   ]
-
-  cache_too_large = "the cache does not fit ${floor(local.cache_budget / 1e9)} GB, nine tenths of the device"
 }
 
 part "msa" {
   include = [part.sparse_heads]
   rows "model" { values = local.msa_models }
   rows "precision" { values = local.msa_precisions }
+}
+
+# Pages of 128 tokens: keys and values of the cache heads on this rank, and the indexer's keys.
+part "msa_memory" {
+  filter "memory" {
+    keep   = batch_size * ceil_div(isl + step, 128) * 128 * (2 * max(1, floor(num_heads / 16)) * 128 * (kv_cache_dtype == "fp8" ? 1 : 2) + min(4, num_heads) * 256) <= local.cache_budget
+    reason = "the cache does not fit ${floor(local.cache_budget / 1e9)} GB, nine tenths of the device"
+  }
 }
 
 grid "msa_context_module" {
@@ -32,7 +38,7 @@ grid "msa_context_module" {
 
   sweep "lengths" {
     columns = ["isl", "step"]
-    include = [part.long_small_batches, part.model_context]
+    include = [part.long_small_batches, part.model_context, part.msa_memory]
 
     case_set "prefixes" {
       axis "isl" { values = local.module_lengths }
@@ -42,12 +48,6 @@ grid "msa_context_module" {
     case_set "full_context" {
       axis "isl" { values = local.module_lengths }
       derive "step" { value = max_position - isl }
-    }
-
-    # Pages of 128 tokens: keys and values of the cache heads on this rank, and the indexer's keys.
-    filter "memory" {
-      keep   = batch_size * ceil_div(isl + step, 128) * 128 * (2 * max(1, floor(num_heads / 16)) * 128 * (kv_cache_dtype == "fp8" ? 1 : 2) + min(4, num_heads) * 256) <= local.cache_budget
-      reason = local.cache_too_large
     }
 
     distinct {}
@@ -64,6 +64,8 @@ grid "msa_generation_module" {
 
   sweep "lengths" {
     columns = ["batch_size", "step"]
+    include = [part.msa_memory]
+    derive "isl" { value = 1 }
 
     case_set "batches" {
       include = [local.parts.decode_batches]
@@ -79,11 +81,6 @@ grid "msa_generation_module" {
     case_set "full_context" {
       axis "batch_size" { values = [1] }
       derive "step" { value = max_position - 1 }
-    }
-
-    filter "memory" {
-      keep   = batch_size * ceil_div(step + 1, 128) * 128 * (2 * max(1, floor(num_heads / 16)) * 128 * (kv_cache_dtype == "fp8" ? 1 : 2) + min(4, num_heads) * 256) <= local.cache_budget
-      reason = local.cache_too_large
     }
 
     distinct {}
