@@ -19,12 +19,6 @@ variable "reference" {
   description = "Published tables by op, to estimate the time from and to compare with: a path each."
 }
 
-variable "deviation" {
-  type        = object({ median = number, spread = number })
-  default     = { median = 0.3, spread = 0.2 }
-  description = "How far the ratio to the reference may be off: its median from 1, and p5 and p95 from the median."
-}
-
 variable "backend" { type = string } # Folder of the backend in a database.
 
 locals {
@@ -168,8 +162,8 @@ gate "published" {
 
   check "compare" {
     reference = import.published[each.key]
-    median    = var.deviation.median
-    spread    = var.deviation.spread
+    median    = 0.3
+    spread    = 0.2
     outliers  = 0.005 # a share that p5 and p95 do not show
     # Cases that were never published cannot be compared.
     min_judged = 0
