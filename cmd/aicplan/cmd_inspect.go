@@ -87,6 +87,7 @@ func (c *describeCmd) Run(a *app) error {
 	if len(c.Stages) > 0 {
 		return a.describeStages(d, c.Stages)
 	}
+	a.hanging(2, shown(p.Config.Path)+":", d.summary())
 	a.describe(d, a.planCommand(p.Config.Inputs(), "", "describe", typed(p.Config.Path)), c.Verbose)
 	return nil
 }
@@ -162,7 +163,6 @@ const manyStages = 16
 
 // describe prints the description of a plan. again is the command that prints it.
 func (a *app) describe(d *description, again string, verbose bool) {
-	a.hanging(2, d.Modules[0]+":", d.summary())
 	fmt.Fprintln(a.stdout)
 	if len(d.Variables) > 0 {
 		fmt.Fprintln(a.stdout, "Variables:")
@@ -256,7 +256,7 @@ func (a *app) groupStages(again string, stages []stageInfo) {
 func (a *app) listStages(stages []stageInfo) {
 	w := 0
 	for _, s := range stages {
-		if n := utf8.RuneCountInString(s.Address); n <= 36 {
+		if n := utf8.RuneCountInString(s.Address); n <= min(36, a.columns()/2) {
 			w = max(w, n)
 		}
 	}
