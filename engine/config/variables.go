@@ -304,6 +304,9 @@ func (g givenValue) hint(d *variableDecl, why string) string {
 	if list := g.asList(d, cty.StringVal(g.text)); list != "" && !strings.ContainsAny(g.text, "[](){}\"") {
 		return list
 	}
+	if g.expr != nil && len(g.expr.Variables()) > 0 && strings.Contains(TypeText(d.typ), "string") {
+		return " Write texts in double quotes. A shell removes them unless single quotes are around the whole argument."
+	}
 	return " " + why
 }
 
