@@ -58,19 +58,25 @@ func (c *Config) Find(address string) (*Instance, error) {
 	}
 
 	var found []*Instance
-	var near []string
+	var near, sameName []string
 	for _, in := range c.Instances {
 		local := LocalAddress(in.Address)
 		if local == address {
 			found = append(found, in)
 		}
 		near = append(near, local)
+		if strings.HasSuffix(local, "."+address) {
+			sameName = append(sameName, local)
+		}
 	}
 
 	switch len(found) {
 	case 1:
 		return found[0], nil
 	case 0:
+		if len(sameName) > 1 {
+			return nil, severalStages(address, sameName)
+		}
 		if why := c.LeftOut(address); why != "" {
 			return nil, fmt.Errorf("%s is not part of this plan: %s", address, why)
 		}
@@ -83,7 +89,11 @@ func (c *Config) Find(address string) (*Instance, error) {
 		names = append(names, in.Address)
 	}
 
-	return nil, fmt.Errorf("%s could be any of %s: give the whole address", address, strings.Join(names, ", "))
+	return nil, severalStages(address, names)
+}
+
+func severalStages(address string, stages []string) error {
+	return fmt.Errorf("%s could be any of %s: give the whole address", address, strings.Join(stages, ", "))
 }
 
 // LeftOut explains why a declared stage has no instance, or returns "". The modules of the address may
