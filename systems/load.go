@@ -54,7 +54,7 @@ func Load(name string) (*Spec, error) {
 func LoadFile(path string) (*Spec, error) {
 	src, err := fileutil.ReadText(path)
 	if err != nil {
-		return nil, fmt.Errorf("system file: %w", err)
+		return nil, err
 	}
 
 	return parsed(path, src)

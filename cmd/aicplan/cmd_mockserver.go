@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"time"
 
 	"aicplan/cudaops/load/loadtest"
@@ -63,9 +62,9 @@ func (c *mockServerCmd) Run(a *app) error {
 		return err
 	}
 
-	l, err := net.Listen("tcp", c.Listen)
+	l, err := listen(c.Listen)
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w", c.Listen, err)
+		return err
 	}
 
 	if c.AddressFile != "" {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"aicplan/cudaops/pyhost"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 )
 
@@ -28,7 +29,7 @@ func (c *newOpCmd) Run(a *app) error {
 	}
 
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
-		return fmt.Errorf("folder for the op: %w", err)
+		return fileutil.Explain("create", shown(c.Dir), err)
 	}
 
 	plan := filepath.Join(c.Dir, s.Name+".hcl")
@@ -64,12 +65,12 @@ func writeNew(path, content string) error {
 		if errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("%s is there already and is left as it is: choose another name, or another --dir", shown(path))
 		}
-		return fmt.Errorf("cannot write the op: %w", err)
+		return fileutil.Explain("write", shown(path), err)
 	}
 
 	_, err = f.WriteString(content)
 	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(fmt.Errorf("cannot write the op: %w", err), os.Remove(path))
+		return errors.Join(fileutil.Explain("write", shown(path), err), os.Remove(path))
 	}
 
 	return nil

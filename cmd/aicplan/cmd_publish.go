@@ -100,7 +100,7 @@ func (c *publishCmd) Run(a *app) error {
 
 	switch {
 	case len(all) == 0:
-		return fmt.Errorf("%s has no publish stage; docs/reference/publish.md shows one", c.Path)
+		return fmt.Errorf("%s has no publish stage; aicplan help publish shows one", c.Path)
 	case c.JSON && !c.DryRun:
 		return a.json(results)
 	}

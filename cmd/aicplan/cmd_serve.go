@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -53,9 +54,9 @@ func (c *serveCmd) Run(a *app, store *checkpoint.Store) error {
 		token = hex.EncodeToString(raw)
 	}
 
-	ln, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	ln, err := listen(net.JoinHostPort(host, port))
 	if err != nil {
-		return fmt.Errorf("%w; choose another address with --listen", err)
+		return err
 	}
 
 	a.endPlanning() // a signal ends this command with exit code 0
@@ -92,6 +93,21 @@ func (c *serveCmd) Run(a *app, store *checkpoint.Store) error {
 	}
 
 	return nil
+}
+
+// listen opens the address of --listen.
+func listen(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err
+	}
+	if call, ok := errors.AsType[*os.SyscallError](err); ok {
+		err = call.Err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w; choose another HOST:PORT with --listen", address, err)
+	}
+	return l, nil
 }
 
 // listenAddress splits an address, with this machine as the default host, and reads the token file.

@@ -206,6 +206,9 @@ func usage(err error, args []string) string {
 		}
 	}
 
+	if before, _, ok := strings.Cut(text, ": time: "); ok {
+		text = before + "; write it as 30s, 10m or 1h30m"
+	}
 	if missing, ok := strings.CutPrefix(text, "expected "); ok && examples[verb] != "" {
 		text = fmt.Sprintf("%s needs %s, as in %s", verb, strings.ReplaceAll(missing, `"`, ""), examples[verb])
 	}

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"aicplan/sink/base/fileutil"
 )
 
 // Kind is the purpose of a block.
@@ -91,7 +93,7 @@ const maxLine = 1 << 20
 func page(name string) ([]Block, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, fileutil.Explain("read", name, err)
 	}
 	defer f.Close()
 	var out []Block

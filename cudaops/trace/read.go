@@ -13,6 +13,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"aicplan/sink/base/fileutil"
 )
 
 // Options of [Read].
@@ -26,7 +28,7 @@ type Options struct {
 func Read(path string, o Options) ([]*Analysis, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, fileutil.Explain("read", path, err)
 	}
 	defer f.Close()
 

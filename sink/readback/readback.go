@@ -230,7 +230,7 @@ func ask(ctx context.Context, dir string, o Options, queries []query) (*said, er
 	if s.Error != "" {
 		return nil, fmt.Errorf(
 			"%s: %s; it needs %s.yaml in %s (system_spec = true of the export), and the layout that this package reads "+
-				"(docs/reference/readers.md)",
+				"(aicplan help readers)",
 			s.Package,
 			s.Error,
 			o.System,

@@ -143,7 +143,7 @@ func Walk(root string) (*Scan, error) {
 	s := &Scan{Root: root}
 	info, err := os.Stat(root)
 	if err != nil {
-		return nil, err
+		return nil, fileutil.Explain("read", root, err)
 	}
 	if !info.IsDir() {
 		return nil, fmt.Errorf("%s is a file; a folder with perf files is needed", root)

@@ -18,17 +18,18 @@ const (
 )
 
 // ReadFile reads a regular file of at most 4 GiB. Errors name the path and what to do.
-func ReadFile(path string) ([]byte, error) {
-	data, err := readAtMost(path, maxFile)
+func ReadFile(path string) ([]byte, error) { return read(path, maxFile) }
+
+// ReadText is ReadFile for files that people write, such as plans and specs, of at most 64 MiB.
+func ReadText(path string) ([]byte, error) { return read(path, maxText) }
+
+func read(path string, limit int64) ([]byte, error) {
+	data, err := readAtMost(path, limit)
 	if err != nil {
 		return nil, Explain("read", path, err)
 	}
 	return data, nil
 }
-
-// ReadText is os.ReadFile for files that people write, such as plans and specs. It reads
-// regular files of at most 64 MiB.
-func ReadText(path string) ([]byte, error) { return readAtMost(path, maxText) }
 
 func readAtMost(path string, limit int64) ([]byte, error) {
 	f, err := Open(path)

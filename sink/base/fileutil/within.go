@@ -74,8 +74,11 @@ func Within(dir, name string) (string, error) {
 // begin with a dot are not searched.
 func Below(path, suffix string) (out []string, err error) {
 	info, err := os.Stat(path)
-	if err != nil || !info.IsDir() {
-		return []string{path}, err
+	if err != nil {
+		return nil, Explain("read", path, err)
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
 	}
 
 	err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
