@@ -56,7 +56,7 @@ type Cancelled struct {
 // their orders, so that a coordinator that follows them submits no shard again.
 func Cancel(ctx context.Context, s *Scheduler, stateDir, stage string) ([]Cancelled, error) {
 	orders, err := Orders(stateDir)
-	if err != nil {
+	if err != nil || len(orders) == 0 {
 		return nil, err
 	}
 
