@@ -111,7 +111,8 @@ func (s *Store) Verify(ctx context.Context) (*VerifyReport, error) {
 		case unreadable:
 			add(Problem{Path: path, Detail: detail, Fix: readable})
 		default:
-			add(Problem{Path: path, Detail: detail, Fix: "the stage that made it runs again with the next apply"})
+			add(Problem{Path: path, Detail: detail,
+				Fix: "the stage that made it runs again with the next apply, and aicplan ckpt gc removes what no stage needs"})
 		}
 
 		return nil
@@ -237,7 +238,7 @@ func (s *Store) verifyJournals(ctx context.Context, r *VerifyReport, add func(Pr
 		switch {
 		case err == nil:
 		case errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
-			add(Problem{Path: dir, Detail: strings.TrimPrefix(err.Error(), dir),
+			add(Problem{Path: dir, Detail: strings.TrimPrefix(err.Error(), dir+"/"),
 				Fix: "no case is lost; plans that look its cases up still find them", Harmless: true})
 			info = &ContextInfo{Dir: dir}
 		default:
