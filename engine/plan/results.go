@@ -27,16 +27,16 @@ func Results(k stage.Kind, rows int, digest string, values map[string]cty.Value)
 }
 
 // ResultsOfBad returns what reports may read of a stage that did not end well: the counts of its outcome, and null
-// for everything else.
+// for everything else. Without data, the number of rows is not known.
 func ResultsOfBad(k stage.Kind, o *stage.Outcome) map[string]cty.Value {
 	if o == nil {
-		out := Results(k, 0, "", nil)
-		out["rows"], out["digest"] = cty.NullVal(cty.Number), cty.NullVal(cty.String)
-		return out
+		o = &stage.Outcome{}
 	}
-
 	out := Results(k, o.Counts.Rows, "", o.Values)
 	out["digest"] = cty.NullVal(cty.String)
+	if o.Data == nil {
+		out["rows"] = cty.NullVal(cty.Number)
+	}
 	return out
 }
 
