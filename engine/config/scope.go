@@ -13,6 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 )
 
 // scope is one instance of a module: its declarations and their values.
@@ -341,8 +342,12 @@ func (s *scope) modulesNamed(d *blockDecl) ([]*scope, hcl.Diagnostics) {
 func (s *scope) loadChild(d *blockDecl) (*moduleDecl, string, hcl.Diagnostics) {
 	a, ok := d.body.Attributes["source"]
 	if !ok {
-		return nil, "", errorAt(d.rng(), "Missing source",
-			`A module block names the folder or file of its module: source = "./modules/gemm".`)
+		at, hint := d.rng(), ""
+		if near := textutil.Nearest("source", slices.Collect(maps.Keys(d.body.Attributes))); near != "" {
+			at, hint = d.body.Attributes[near].Range(), fmt.Sprintf(" Did you mean it by %q?", near)
+		}
+		return nil, "", errorAt(at, "Missing source",
+			`A module block names the folder or file of its module: source = "./modules/gemm".%s`, hint)
 	}
 
 	v, diags := s.eval(a.Expr, nil)
