@@ -74,7 +74,7 @@ type globalFlags struct {
 	StateDir     string        `help:"State folder." default:".aicplan" env:"AICPLAN_STATE_DIR" placeholder:"DIR"`
 	ForeignState bool          `help:"Accept a state folder that another user owns." env:"AICPLAN_FOREIGN_STATE"`
 	LockTimeout  time.Duration `help:"Wait for another aicplan, such as 10m." default:"0s" placeholder:"TIME"`
-	NoColor      bool          `help:"No colours." env:"NO_COLOR"`
+	NoColor      bool          `help:"No colours ($$NO_COLOR)."`
 
 	LogLevel string `help:"Log level: ${enum}." default:"warn" env:"AICPLAN_LOG" enum:"trace,debug,info,warn,error,off"`
 }
@@ -277,8 +277,13 @@ func (a *app) isTerminal(rw any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-func (a *app) colorErr() bool { return !a.global.NoColor && a.isTerminal(a.stderr) }
-func (a *app) colorOut() bool { return !a.global.NoColor && a.isTerminal(a.stdout) }
+func (a *app) colorErr() bool { return a.colors(a.stderr) }
+func (a *app) colorOut() bool { return a.colors(a.stdout) }
+
+// colors follows no-color.org: any text in NO_COLOR but the empty one turns colours off.
+func (a *app) colors(w io.Writer) bool {
+	return !a.global.NoColor && os.Getenv("NO_COLOR") == "" && a.isTerminal(w)
+}
 
 // json prints v as indented JSON.
 func (a *app) json(v any) error { return textutil.WriteJSON(a.stdout, v) }

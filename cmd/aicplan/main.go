@@ -17,6 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"aicplan/engine/checkpoint"
+	"aicplan/engine/config"
 	"aicplan/engine/run"
 	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
@@ -59,6 +60,13 @@ func mainWith(kinds []runtimes.Kind, args []string, stdin io.Reader, stdout, std
 	stdout = &textutil.Writer{W: stdout, Colors: terminal}
 	stderr = &textutil.Writer{W: stderr, Colors: app.isTerminal(stderr)}
 	app.stdout, app.stderr = stdout, stderr
+	for _, entry := range app.environ {
+		// A CI job sets a variable that it does not have to the empty text.
+		name, value, _ := strings.Cut(entry, "=")
+		if value == "" && strings.HasPrefix(name, "AICPLAN_") && !strings.HasPrefix(name, config.EnvPrefix) {
+			os.Unsetenv(name)
+		}
+	}
 	parser, err := kong.New(cli, kong.Name("aicplan"),
 		kong.Description("Collect GPU performance data by declarative plans."),
 		kong.Writers(stdout, stderr), kong.UsageOnError(),
