@@ -6,7 +6,9 @@ package importer
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -117,6 +119,9 @@ func (c *Config) Plan(_ context.Context, pc *stage.PlanContext) (*stage.Plan, hc
 		Table: c.Table, System: system, Backend: c.Backend, Version: c.Version,
 		Framework: c.Framework, FrameworkVersion: c.FrameworkVersion, Device: c.Device, Tables: c.tables,
 	})
+	if errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(c.Path) {
+		return nil, stage.ErrorAt(pc.Range, "Import failed", "%v; %q is relative to the folder of the plan", err, c.Path)
+	}
 	if err != nil {
 		return nil, stage.ErrorAt(pc.Range, "Import failed", "%v", err)
 	}
