@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -181,6 +182,14 @@ func unwrap[T any](v cty.Value, want cty.Type, what string) (*T, error) {
 	t := v.Type()
 	if t.IsObjectType() && t.HasAttribute("ref") && t.AttributeType("ref").Equals(want) {
 		return v.GetAttr("ref").EncapsulatedValue().(*T), nil
+	}
+	if t.IsObjectType() && !IsRef(v) {
+		for it := v.ElementIterator(); it.Next(); {
+			if _, e := it.Element(); IsRef(e) {
+				return nil, fmt.Errorf("this is several by key; name one, such as %s, or use each.value in a "+
+					"block with for_each", strings.TrimPrefix(describe(e), "the stage "))
+			}
+		}
 	}
 	return nil, fmt.Errorf("this is %s; it must refer to %s", describe(v), what)
 }
