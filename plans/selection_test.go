@@ -67,9 +67,10 @@ func TestDenseModel(t *testing.T) {
 		t.Fatal(diff)
 	}
 
-	// Hidden size 5120, dense layer 25600, 64 query and 8 key/value heads of 128.
+	// Hidden size 5120, dense layer 25600, 64 query and 8 key/value heads of 128, 151936 words.
 	want := map[string]bool{}
 	for _, tp := range []int{1, 2, 4, 8} {
+		want[fmt.Sprint(151936/tp, ",", 5120)] = true
 		want[fmt.Sprint((64+2*8)*128/tp, ",", 5120)] = true
 		want[fmt.Sprint(5120, ",", 8192/tp)] = true
 		want[fmt.Sprint(2*25600/tp, ",", 5120)] = true
@@ -105,6 +106,24 @@ func TestDenseModel(t *testing.T) {
 	if diff := cmp.Diff(map[string]bool{"64,8,128,0": true, "32,4,128,0": true, "16,2,128,0": true, "8,1,128,0": true},
 		heads); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestHeadAndRouter checks that a run about one model plans the products of its head and of its router, in bfloat16
+// only.
+func TestHeadAndRouter(t *testing.T) {
+	t.Parallel()
+	for _, backend := range backends {
+		got := casesOf(t, planOf(backend), `ops=["gemm"]`, `models=["Qwen/Qwen3-30B-A3B"]`, "tp=[2]")
+		seen := map[string]bool{}
+		for _, l := range lines(got["gemm"], []string{"gemm_dtype", "n", "k"}, nil) {
+			if !strings.HasSuffix(l, ",2560,2048") && !strings.HasSuffix(l, ",2048,2048") { // queries, keys and values; output
+				seen[l] = true
+			}
+		}
+		if diff := cmp.Diff(map[string]bool{"bfloat16,75968,2048": true, "bfloat16,128,2048": true}, seen); diff != "" {
+			t.Errorf("%s: %s", backend, diff)
+		}
 	}
 }
 

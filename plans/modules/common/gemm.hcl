@@ -3,11 +3,12 @@
 locals {
   # Runs of chosen models take the exact widths of their layers. A model whose layers are not on file is covered by
   # the base grid.
-  gemm_projections = [for r in local.models.projection_widths : r if r.selected]
-  gemm_base        = var.selection.everything || length(local.gemm_projections) == 0
+  gemm_projections = [for r in local.models.projection_widths : r if r.selected && !var.selection.everything]
+  gemm_bfloat16    = [for r in local.models.bfloat16_widths : r if r.selected && !var.selection.everything]
+  gemm_base        = length(local.gemm_projections) == 0
   gemm_model_widths = [
-    for r in concat(local.models.gate_widths, var.selection.everything ? [] : local.gemm_projections) :
-    { n = r.n, k = r.k, tp_size = r.tp_size, selected = r.selected }
+    for r in concat(local.models.gate_widths, local.gemm_projections, local.gemm_bfloat16) :
+    { n = r.n, k = r.k, tp_size = r.tp_size, selected = r.selected, bfloat16 = try(r.bfloat16, false) }
   ]
 
   chosen_widths = local.gemm_base ? module.shapes.gemm_widths : distinct([
@@ -53,6 +54,16 @@ grid "gemm" {
     filter "tp_chosen" {
       keep   = tp_size == 0 || contains(var.selection.tp_sizes, tp_size)
       reason = local.reasons.tp
+    }
+
+    filter "bfloat16" {
+      keep   = !bfloat16 || gemm_dtype == "bfloat16"
+      reason = "the head of a model and the router of its experts stay in bfloat16"
+    }
+
+    filter "logits" {
+      keep   = !bfloat16 || m * n < 2147483648
+      reason = "the head runs for one token of each sequence: no step has 2^31 logits"
     }
   }
 

@@ -120,7 +120,7 @@ run "one format" {
     }
   }
 
-  expect "grid.gemm" { cases = 296 }
+  expect "grid.gemm" { cases = 369 }
   assert {
     condition     = alltrue([for c in cases("grid.gemm") : c.gemm_dtype == "bfloat16"])
     error_message = "only weights in bfloat16 were selected"

@@ -17,7 +17,7 @@ locals {
     kda         = { needs = ["model_name", "d_model", "d_conv", "num_heads", "head_dim", "tp"], may = ["models", "architecture"] }
     mamba2      = { needs = ["model_name", "d_model", "d_state", "d_conv", "nheads", "head_dim", "n_groups", "chunk_size"], may = ["models", "architecture"] }
     encoder     = { needs = ["profile", "models", "num_heads", "head_dim", "tp"], may = ["architecture"] }
-    projections = { needs = ["model", "hidden_size", "inter_size", "num_heads", "num_kv_heads", "head_dim"], may = ["models", "architecture"] }
+    projections = { needs = ["model", "hidden_size", "inter_size", "num_heads", "num_kv_heads", "head_dim", "vocab_size"], may = ["models", "architecture"] }
     widths      = { needs = ["model", "n", "k"], may = ["models"] }
   }
 

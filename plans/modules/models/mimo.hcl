@@ -6,7 +6,7 @@ locals {
 
     attention = [{ profile = "mimo_7b", models = ["XiaomiMiMo/MiMo-7B-RL"], num_heads = 32, num_kv_heads = 8, head_dim = 128, window = 0, tp = [1, 2, 4, 8, 16, 32] }]
 
-    projections = [{ model = "XiaomiMiMo/MiMo-7B-RL", hidden_size = 4096, inter_size = 11008, num_heads = 32, num_kv_heads = 8, head_dim = 128 }]
+    projections = [{ model = "XiaomiMiMo/MiMo-7B-RL", hidden_size = 4096, inter_size = 11008, num_heads = 32, num_kv_heads = 8, head_dim = 128, vocab_size = 151680 }]
   }
 
   mimo_v2 = {

@@ -86,6 +86,12 @@ locals {
       { n = r.hidden_size, k = r.inter_size / t, tp_size = t, models = r.models },
     ] : [],
   ) if r.num_heads % t == 0]])
+
+  # Products that stay in bfloat16 whatever the format of a layer: the head, and the router of the experts.
+  bfloat16_widths = flatten([for r in local.rows.projections : concat(
+    [for t in local.served_tp[r.model] : { n = floor(r.vocab_size / t), k = r.hidden_size, tp_size = t, models = r.models, bfloat16 = true }],
+    [for e in local.moe : { n = e.num_experts, k = e.hidden_size, tp_size = 0, models = r.models, bfloat16 = true } if contains(e.models, r.model)],
+  )])
 }
 
 output "by_kind" {
@@ -95,6 +101,7 @@ output "by_kind" {
     moe               = [for r in local.moe : r if var.sound != null] # reading the variable checks the rows: checks.hcl
     gate_widths       = concat(local.gate_widths, local.odd_widths)
     projection_widths = local.projection_widths
+    bfloat16_widths   = local.bfloat16_widths
   })
 }
 

@@ -11,11 +11,11 @@ locals {
     ]
 
     projections = [
-      { model = "Qwen/Qwen3-0.6B", hidden_size = 1024, inter_size = 3072, num_heads = 16, num_kv_heads = 8, head_dim = 128 },
-      { model = "Qwen/Qwen3-1.7B", hidden_size = 2048, inter_size = 6144, num_heads = 16, num_kv_heads = 8, head_dim = 128 },
-      { model = "Qwen/Qwen3-4B", hidden_size = 2560, inter_size = 9728, num_heads = 32, num_kv_heads = 8, head_dim = 128 },
-      { model = "Qwen/Qwen3-8B", hidden_size = 4096, inter_size = 12288, num_heads = 32, num_kv_heads = 8, head_dim = 128 },
-      { model = "Qwen/Qwen3-32B", hidden_size = 5120, inter_size = 25600, num_heads = 64, num_kv_heads = 8, head_dim = 128 },
+      { model = "Qwen/Qwen3-0.6B", hidden_size = 1024, inter_size = 3072, num_heads = 16, num_kv_heads = 8, head_dim = 128, vocab_size = 151936 },
+      { model = "Qwen/Qwen3-1.7B", hidden_size = 2048, inter_size = 6144, num_heads = 16, num_kv_heads = 8, head_dim = 128, vocab_size = 151936 },
+      { model = "Qwen/Qwen3-4B", hidden_size = 2560, inter_size = 9728, num_heads = 32, num_kv_heads = 8, head_dim = 128, vocab_size = 151936 },
+      { model = "Qwen/Qwen3-8B", hidden_size = 4096, inter_size = 12288, num_heads = 32, num_kv_heads = 8, head_dim = 128, vocab_size = 151936 },
+      { model = "Qwen/Qwen3-32B", hidden_size = 5120, inter_size = 25600, num_heads = 64, num_kv_heads = 8, head_dim = 128, vocab_size = 151936 },
     ]
   }
 
@@ -36,9 +36,9 @@ locals {
     ]
 
     projections = [
-      { model = "Qwen/Qwen3-30B-A3B", hidden_size = 2048, inter_size = 0, num_heads = 32, num_kv_heads = 4, head_dim = 128 },
-      { model = "Qwen/Qwen3-235B-A22B", hidden_size = 4096, inter_size = 0, num_heads = 64, num_kv_heads = 4, head_dim = 128 },
-      { model = "Qwen/Qwen3-Coder-480B-A35B-Instruct", hidden_size = 6144, inter_size = 0, num_heads = 96, num_kv_heads = 8, head_dim = 128 },
+      { model = "Qwen/Qwen3-30B-A3B", hidden_size = 2048, inter_size = 0, num_heads = 32, num_kv_heads = 4, head_dim = 128, vocab_size = 151936 },
+      { model = "Qwen/Qwen3-235B-A22B", hidden_size = 4096, inter_size = 0, num_heads = 64, num_kv_heads = 4, head_dim = 128, vocab_size = 151936 },
+      { model = "Qwen/Qwen3-Coder-480B-A35B-Instruct", hidden_size = 6144, inter_size = 0, num_heads = 96, num_kv_heads = 8, head_dim = 128, vocab_size = 151936 },
     ]
   }
 
