@@ -127,6 +127,20 @@ func TestHeadAndRouter(t *testing.T) {
 	}
 }
 
+// TestModelsWithAndWithoutProjections checks that a model without a row of projections has the products of the base
+// grid also beside a model that has one.
+func TestModelsWithAndWithoutProjections(t *testing.T) {
+	t.Parallel()
+	got := casesOf(t, planOf("vllm"), `ops=["gemm","compute_scale"]`, "tp=[1]",
+		`models=["Qwen/Qwen3-32B","deepseek-ai/DeepSeek-V3"]`)
+	widths, scaled := lines(got["gemm"], []string{"n", "k"}, nil), lines(got["compute_scale"], []string{"k"}, nil)
+	for _, want := range []string{"5120,25600", "151936,5120", "7168,2048"} {
+		if _, k, _ := strings.Cut(want, ","); !slices.Contains(widths, want) || !slices.Contains(scaled, k) {
+			t.Errorf("the products of %s are not planned", want)
+		}
+	}
+}
+
 // TestEveryModel: whatever model is chosen, a backend plans something for it
 // or nothing at all, never everything, and all of it is part of the full plan
 // or the model's own products.

@@ -1,19 +1,19 @@
 # Linear layers, and the dynamic FP8 quantisation of their activations.
 
 locals {
-  # Runs of chosen models take the exact widths of their layers. A model whose layers are not on file is covered by
-  # the base grid.
+  # Runs of chosen models take the exact widths of their layers. Models whose layers are not on file are covered by the
+  # base grid.
   gemm_projections = [for r in local.models.projection_widths : r if r.selected && !var.selection.everything]
   gemm_bfloat16    = [for r in local.models.bfloat16_widths : r if r.selected && !var.selection.everything]
-  gemm_base        = length(local.gemm_projections) == 0
   gemm_model_widths = [
     for r in concat(local.models.gate_widths, local.gemm_projections, local.gemm_bfloat16) :
     { n = r.n, k = r.k, tp_size = r.tp_size, selected = r.selected, bfloat16 = try(r.bfloat16, false) }
   ]
 
-  chosen_widths = local.gemm_base ? module.shapes.gemm_widths : distinct([
-    for r in local.gemm_projections : r.k if r.tp_size == 0 || contains(var.selection.tp_sizes, r.tp_size)
-  ])
+  chosen_widths = distinct(concat(
+    [for w in module.shapes.gemm_widths : w if var.selection.base_products],
+    [for r in local.gemm_projections : r.k if contains(var.selection.tp_sizes, r.tp_size)],
+  ))
   activation_widths = sort(distinct(concat(module.shapes.gemm_widths, local.chosen_widths)))
 }
 
@@ -40,7 +40,7 @@ grid "gemm" {
     }
 
     filter "base_grid" {
-      keep   = local.gemm_base
+      keep   = var.selection.base_products
       reason = local.reasons.base
     }
   }

@@ -109,9 +109,15 @@ output "plans" {
 output "pin" { value = try(local.pins[0], "") == "" ? null : local.pins[0] }
 output "cases" { value = var.cases }             # version of the case plans
 output "everything" { value = local.everything } # true when no models were chosen: the base grids belong to the plan
-output "tp" { value = var.tp }                   # chosen tensor-parallel sizes; empty when none were chosen
-output "tp_sizes" { value = local.tp_sizes }     # tensor-parallel sizes to plan, 1 to 128
-output "models" { value = local.rows }           # shapes by kind of layer, with the field selected
+
+output "base_products" {
+  description = "Whether products of the base grid are planned: always without chosen models, else if one has no row of projections."
+  value       = local.everything || anytrue([for m in var.models : !anytrue([for r in local.rows.projections : contains(r.models, m)])])
+}
+
+output "tp" { value = var.tp }               # chosen tensor-parallel sizes; empty when none were chosen
+output "tp_sizes" { value = local.tp_sizes } # tensor-parallel sizes to plan, 1 to 128
+output "models" { value = local.rows }       # shapes by kind of layer, with the field selected
 
 # How the ops are hosted: the ops of a python runtime with collector_root.
 output "bindings" { value = module.frameworks.bindings }
