@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -127,7 +128,7 @@ func (t *Table) Limits(tolerance float64) Result {
 	}
 
 	out.Problems = slices.Concat(t.magnitude(ratios, scale), t.large(ratios, likely), t.peaks(scale),
-		t.launches(likely), t.shifted(), t.batches(), t.resolution())
+		t.launches(likely), t.shifted(), t.batches(), t.implausible(), t.resolution())
 	return out
 }
 
@@ -341,6 +342,58 @@ func (t *Table) batches() []string {
 	}
 	return []string{fmt.Sprintf("batch_size is up to %d, and sequences have up to %d tokens: are two columns exchanged?",
 		batch, tokens)}
+}
+
+// plausible are the least and the largest size that models and machines have, by column.
+var plausible = map[string][2]int64{
+	"beam_width": {1, 64}, "chunk_size": {16, 8192}, "d_conv": {1, 16}, "d_model": {128, 1 << 17}, "d_state": {16, 4096},
+	"ep_size": {1, 1024}, "hc_mult": {1, 16}, "head_dim": {16, 2048}, "head_k_dim": {16, 2048}, "head_v_dim": {16, 2048},
+	"hidden_size": {128, 1 << 17}, "inter_size": {64, 1 << 20}, "k": {16, 1 << 20}, "moe_ep_size": {1, 1024},
+	"moe_tp_size": {1, 1024}, "node_num": {1, 1024}, "num_gpus": {1, 1024}, "num_heads": {1, 1024}, "num_sites": {1, 16},
+	"num_topk": {1, 256}, "topk": {1, 256}, "tp_size": {1, 1024},
+}
+
+// ordered are pairs of columns of which the first is at most the second.
+var ordered = [][2]string{{"num_key_value_heads", "num_heads"}, {"num_k_heads", "num_v_heads"}, {"topk", "num_experts"},
+	{"num_topk", "num_experts"}, {"moe_ep_size", "num_experts"}, {"num_experts", "hidden_size"}}
+
+// implausible reports sizes that no model or machine has.
+func (t *Table) implausible() (out []string) {
+	if t.Perf == nil || t.Perf.Declared {
+		return nil
+	}
+
+	add := func(name, what string, wrong func(v int64, row int) bool) {
+		col, err := table.Int64s(t.Rec, name)
+		if err != nil {
+			return
+		}
+
+		first, n := -1, 0
+		for i, v := range col.Values {
+			if !col.Null(i) && wrong(v, i) {
+				if n++; first < 0 {
+					first = i
+				}
+			}
+		}
+		if n > 0 {
+			out = append(out, fmt.Sprintf("%s is %s in %d rows, such as %s: are two columns exchanged?", name, what, n,
+				table.Describe(t.Rec, first, t.Key)))
+		}
+	}
+
+	for _, name := range slices.Sorted(maps.Keys(plausible)) {
+		has := plausible[name]
+		add(name, fmt.Sprintf("not from %d to %d", has[0], has[1]),
+			func(v int64, _ int) bool { return v < has[0] || v > has[1] })
+	}
+	for _, pair := range ordered {
+		if most, err := table.Int64s(t.Rec, pair[1]); err == nil {
+			add(pair[0], "above "+pair[1], func(v int64, row int) bool { return !most.Null(row) && v > most.Values[row] })
+		}
+	}
+	return out
 }
 
 // bestTimes returns the bound of the fifth percentile of row / estimate.

@@ -255,6 +255,37 @@ func TestLimitsFindExchangedColumns(t *testing.T) {
 	}
 }
 
+// TestLimitsFindSizesThatNoModelHas checks that sizes of heads and experts which no model has are found, with the first
+// row, and that those of models are not.
+func TestLimitsFindSizesThatNoModelHas(t *testing.T) {
+	for _, c := range []struct {
+		table, columns string
+		values         []int64
+		want           string
+	}{
+		{"context_attention_perf", "num_heads num_key_value_heads head_dim", []int64{8, 1, 128}, ""},
+		{"context_attention_perf", "num_heads num_key_value_heads head_dim", []int64{1, 8, 128},
+			"num_key_value_heads is above num_heads in 1 rows, such as num_heads=1"},
+		{"context_attention_perf", "num_heads num_key_value_heads head_dim", []int64{128, 1, 8},
+			"head_dim is not from 16 to 2048 in 1 rows"},
+		{"moe_perf", "topk num_experts hidden_size", []int64{22, 896, 2048}, ""},
+		{"moe_perf", "topk num_experts hidden_size", []int64{8, 7168, 256}, "num_experts is above hidden_size"},
+		{"nccl_perf", "num_gpus message_size", []int64{72, 128}, ""},
+		{"nccl_perf", "num_gpus message_size", []int64{4096, 8}, "num_gpus is not from 1 to 1024"},
+	} {
+		perf, _ := catalog.Lookup(c.table)
+		names, cols := strings.Fields(c.columns), []arrow.Array(nil)
+		for _, v := range c.values {
+			cols = append(cols, table.Constant(v, 1))
+		}
+		rec := table.NewRecord(append(names, "latency"), append(cols, table.Constant(0.1, 1)))
+		got := strings.Join(prepare(t, rec, perf).Limits(0.05).Problems, "; ")
+		if !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
+			t.Errorf("%s of %v: %q", c.columns, c.values, got)
+		}
+	}
+}
+
 // A few rows may be faster than the peaks, because their operands stayed in a cache.
 func TestLimitsAllowCachedRows(t *testing.T) {
 	perf, _ := catalog.Lookup("gemm_perf")

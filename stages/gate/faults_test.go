@@ -500,6 +500,10 @@ func faults() []fault {
 		{"key/value heads lost", fileContext, func(f *frame) {
 			copy(f.ints["num_key_value_heads"], f.ints["num_heads"])
 		}, nil},
+		{"query and key/value heads swapped", fileContext, func(f *frame) { f.swap("num_heads", "num_key_value_heads", nil) },
+			nil},
+		{"num_gpus and message_size swapped", fileNCCL, func(f *frame) { f.swap("num_gpus", "message_size", nil) }, nil},
+		{"hidden_size and num_experts swapped", fileMoE, func(f *frame) { f.swap("hidden_size", "num_experts", nil) }, nil},
 		{"batch_size and isl swapped", fileContext, func(f *frame) { f.swap("batch_size", "isl", nil) }, nil},
 		{"step lost", fileGeneration, func(f *frame) {
 			for i := range f.ints["step"] {
