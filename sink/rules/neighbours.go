@@ -80,8 +80,9 @@ const (
 	LineShare = 0.025
 	// fewestOutliers is how many outliers a small table may have.
 	fewestOutliers = 4
-	// grossRatio is from which multiple on a single row counts.
-	grossRatio = 50.0
+	// grossRatio is from which multiple on a single row counts, and smallGrossRatio is that of tables so small that
+	// fewestOutliers exceeds their share.
+	grossRatio, smallGrossRatio = 50.0, 8.0
 )
 
 // NoNeighbours is the reason why Outliers does not judge a row that is first or last on every axis.
@@ -97,8 +98,8 @@ func (t *Table) Outliers() (Result, error) {
 		return out, err
 	}
 
-	judged, lines := 0, 0
-	var all, gross []Offence
+	judged, lines, worst := 0, 0, 0.0
+	var all []Offence
 
 	for i, r := range res {
 		switch why := t.unusable(i); {
@@ -117,11 +118,9 @@ func (t *Table) Outliers() (Result, error) {
 
 		times := math.Exp(r)
 		o := Offence{i, math.Exp(math.Abs(r)), fmt.Sprintf("(%s times what its neighbours let expect)", number(times))}
+		worst = max(worst, o.Excess)
 		if o.Excess > OutlierRatio {
 			all = append(all, o)
-		}
-		if o.Excess > grossRatio {
-			gross = append(gross, o)
 		}
 	}
 
@@ -129,12 +128,15 @@ func (t *Table) Outliers() (Result, error) {
 	if 2*lines > judged {
 		share = LineShare
 	}
-	if len(all) > fewestOutliers && float64(len(all)) > share*float64(judged) {
-		out.Offences = all
-	} else {
-		out.Offences = gross
+	out.Offences = all
+	if len(all) <= fewestOutliers || float64(len(all)) <= share*float64(judged) {
+		limit := grossRatio
+		if judged >= enoughRows && share*float64(judged) < fewestOutliers {
+			// The neighbours of a wrong row are themselves apart, by about the root of its ratio.
+			limit = min(limit, max(smallGrossRatio, worst/smallGrossRatio))
+		}
+		out.Offences = slices.DeleteFunc(all, func(o Offence) bool { return o.Excess <= limit })
 	}
-
 	return out, nil
 }
 

@@ -349,6 +349,29 @@ func TestOutliers(t *testing.T) {
 	}
 }
 
+// TestOutlierOfSmallTable checks that one row of ten times its neighbours is an offence in a table of a hundred rows,
+// where a share of the rows is less than one.
+func TestOutlierOfSmallTable(t *testing.T) {
+	for by, want := range map[float64]int{1: 0, 5: 0, 10: 1} {
+		var m []int64
+		var ms []float64
+		for i := range int64(100) {
+			m, ms = append(m, 64*(i+1)), append(ms, 0.01*float64(i+1))
+		}
+		ms[40] *= by
+
+		rec := table.NewRecord([]string{"m", "latency"}, []arrow.Array{table.Ints(m, nil), table.Floats(ms, nil)})
+		tab, err := rules.New(rec, nil, []string{"m"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := tab.Outliers()
+		if err != nil || len(res.Offences) != want {
+			t.Errorf("a row of %g times its neighbours: %d offences, %v", by, len(res.Offences), err)
+		}
+	}
+}
+
 // TestStepsOfOneModel: kernels of 256 tokens a tile take as long for 257 tokens as for 512. A table of one weight
 // shows such steps on its only axis, where a wrong row still stands apart.
 func TestStepsOfOneModel(t *testing.T) {
