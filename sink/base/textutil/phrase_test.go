@@ -37,6 +37,10 @@ func TestNearest(t *testing.T) {
 	if got := Near("node", []string{"nodes", "mode", "code", "node_num", "x"}, 3); fmt.Sprint(got) != "[code mode nodes]" {
 		t.Errorf("Near = %v", got)
 	}
+	models := []string{"Qwen/Qwen3-30B-A3B", "Qwen/Qwen3-32B", "Qwen/Qwen3-8B"}
+	if got := Nearest("Qwen/Qwen3-32B-FP8", models); got != "Qwen/Qwen3-32B" {
+		t.Errorf("Nearest = %q", got)
+	}
 	if got := DidYouMean("latncy", columns); got != ` Did you mean "latency"?` {
 		t.Errorf("DidYouMean = %q", got)
 	}
