@@ -25,6 +25,9 @@ type Mismatch struct {
 	Message string
 }
 
+// NoColumn begins the message about a column that the table lacks.
+const NoColumn = "the data has no column "
+
 // Provenance compares the columns framework, version and device with the origin, and reports rows of a
 // device that does not belong to the system and kernels that belong to another framework.
 func (t *Table) Provenance(want Origin) []Mismatch {
@@ -35,7 +38,7 @@ func (t *Table) Provenance(want Origin) []Mismatch {
 		at := table.Index(t.Rec, c.name)
 		if at < 0 {
 			if t.Perf == nil || t.Perf.Identified() { // the folder states the origin of other tables
-				out = append(out, Mismatch{len(t.Values), "the data has no column " + c.name})
+				out = append(out, Mismatch{len(t.Values), NoColumn + c.name})
 			}
 			continue
 		}

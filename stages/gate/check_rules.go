@@ -128,6 +128,9 @@ func (c *provenance) run(s *subject) finding {
 	if out.message = "every row comes from " + out.limit; !out.ok {
 		out.message = strings.Join(out.rows[:min(3, len(out.rows))], "; ")
 		out.fix = "collect or import rows of another origin under their own framework, version and system"
+		if strings.HasPrefix(out.rows[0], rules.NoColumn) {
+			out.fix = "set framework, framework_version and device in the import: its files lack the columns"
+		}
 	}
 
 	return out

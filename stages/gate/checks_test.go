@@ -86,6 +86,11 @@ func TestProvenance(t *testing.T) {
 	other.Info.Device = ""
 	expect(t, only(t, run(t, other, `check "provenance" { system = system.h200_sxm }`)), "fail", "",
 		"not a device of h200_sxm")
+	lost := *ds
+	lost.Table = table.Drop(ds.Table, "device")
+	if got := only(t, run(t, &lost, `check "provenance" {}`)); !strings.Contains(got.Fix, "device in the import") {
+		t.Errorf("the next step is %q", got.Fix)
+	}
 }
 
 // power adds a column of watts to a dataset.
