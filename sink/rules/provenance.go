@@ -90,17 +90,21 @@ func (t *Table) mismatch(column, got, want string, different int, backend string
 	return ""
 }
 
-// sameWord compares two values of a column. Framework labels are compared without case because files
+// KernelLevel is the version in tables of kernels that do not depend on the framework: any version has their rows.
+const KernelLevel = "kernel-level"
+
+// sameWord compares a value of a column with the expected one. Framework labels are compared without case because files
 // spell them differently, and versions without local suffixes: 0.14.0 may be written as 0.14.0+cu130.
-func sameWord(column, a, b string) bool {
+func sameWord(column, got, want string) bool {
 	switch column {
 	case "framework":
-		return strings.EqualFold(a, b)
+		return strings.EqualFold(got, want)
 	case "version":
-		a, _, _ = strings.Cut(a, "+")
-		b, _, _ = strings.Cut(b, "+")
+		got, _, _ = strings.Cut(got, "+")
+		want, _, _ = strings.Cut(want, "+")
+		return got == want || got == KernelLevel
 	}
-	return a == b
+	return got == want
 }
 
 // kernelPrefixes are beginnings of kernel names that only one framework's collectors write, by backend.

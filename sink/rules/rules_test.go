@@ -511,6 +511,7 @@ func TestProvenance(t *testing.T) {
 		column, value, message string
 	}{
 		"sound":           {"version", "1.0+cu130", ""},
+		"any version":     {"version", "kernel-level", ""},
 		"another version": {"version", "1.1", `have the version "1.1", not "1.0"`},
 		"another device": {"device", "NVIDIA H100 80GB HBM3",
 			`have the device "NVIDIA H100 80GB HBM3", not "NVIDIA H200"`},

@@ -13,6 +13,7 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
+	"aicplan/sink/rules"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 )
@@ -193,9 +194,6 @@ func list(entries []tree.Entry, of func(tree.Entry) string) string {
 	return strings.Join(slices.DeleteFunc(distinct(entries, of), func(s string) bool { return s == "" }), ", ")
 }
 
-// kernelLevel is the version in tables of kernels that do not depend on the framework.
-const kernelLevel = "kernel-level"
-
 // info describes the rows. Fields whose values differ between rows are empty.
 func info(rec arrow.Record, files []File, o Options) stage.Info {
 	in := stage.Info{
@@ -246,8 +244,8 @@ func fromFolder(in *stage.Info, t *catalog.Table, files []File) {
 	if !t.Identified() {
 		in.Framework, in.Version = t.Framework(at.Backend), at.Version
 	}
-	if in.Version == kernelLevel {
-		in.Version = cmp.Or(at.Version, kernelLevel)
+	if in.Version == rules.KernelLevel {
+		in.Version = cmp.Or(at.Version, in.Version)
 	}
 }
 
