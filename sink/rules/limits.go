@@ -55,7 +55,7 @@ const (
 // launch, faster than the peaks (by more than tolerance, a share) or far above what kernels usually take,
 // and tables and groups as a whole have the magnitude of milliseconds.
 func (t *Table) Limits(tolerance float64) Result {
-	var out Result
+	out := Result{Problems: t.otherMetrics()}
 	scale := t.milliseconds()
 	if scale == 0 {
 		for i := range t.Values {
@@ -127,8 +127,28 @@ func (t *Table) Limits(tolerance float64) Result {
 		out.Offences = append(out.Offences, faster...)
 	}
 
-	out.Problems = slices.Concat(t.magnitude(ratios, scale), t.large(ratios, likely), t.peaks(scale),
+	out.Problems = slices.Concat(out.Problems, t.magnitude(ratios, scale), t.large(ratios, likely), t.peaks(scale),
 		t.launches(likely), t.shifted(), t.batches(), t.implausible(), t.resolution())
+	return out
+}
+
+// otherMetrics reports values that are no measurements in the metrics beside the judged one. Power judges power.
+func (t *Table) otherMetrics() (out []string) {
+	if t.Perf == nil {
+		return nil
+	}
+
+	for _, m := range t.Perf.Schema().Metrics {
+		if m.Name == t.Metric || strings.HasPrefix(m.Name, "power") || !table.Has(t.Rec, m.Name) {
+			continue
+		}
+
+		why, first, err := Metric(t.Rec, m.Name, false, m.Zero || m.Lacking && !t.Perf.Declared)
+		if err == nil && first >= 0 {
+			out = append(out, fmt.Sprintf("%s is no measurement in some rows (%s), such as %s", m.Name, why,
+				table.Describe(t.Rec, first, append(slices.Clone(t.Key), m.Name))))
+		}
+	}
 	return out
 }
 

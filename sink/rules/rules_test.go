@@ -255,6 +255,19 @@ func TestLimitsFindExchangedColumns(t *testing.T) {
 	}
 }
 
+// TestLimitsJudgeAllMetrics checks that a value which is no measurement is found in every metric of a table.
+func TestLimitsJudgeAllMetrics(t *testing.T) {
+	perf, _ := catalog.Lookup("wideep_deepep_normal_perf")
+	for v, want := range map[float64]string{20: "", 0: "", -1: "1 negative", math.Inf(1): "1 infinite"} {
+		rec := table.NewRecord([]string{"num_token", "dispatch_transmit_us", "combine_notify_us"}, []arrow.Array{
+			table.Constant(int64(1), 1), table.Constant(20.0, 1), table.Constant(v, 1)})
+		got := strings.Join(prepare(t, rec, perf).Limits(0.05).Problems, "; ")
+		if !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("%g: %q", v, got)
+		}
+	}
+}
+
 // TestLimitsFindSizesThatNoModelHas checks that sizes of heads and experts which no model has are found, with the first
 // row, and that those of models are not.
 func TestLimitsFindSizesThatNoModelHas(t *testing.T) {
