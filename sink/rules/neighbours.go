@@ -157,11 +157,15 @@ const (
 // were compared.
 func (t *Table) Falls() (out Result, steps int, err error) {
 	scale := t.milliseconds()
-	for _, axis := range Axes {
+	for _, axis := range append(slices.Clone(Axes), "num_v_heads") {
 		if scale == 0 || !slices.Contains(t.Key, axis) {
 			continue
 		}
 
+		var beside []string
+		if axis == "num_v_heads" && slices.Contains(t.Key, "num_k_heads") {
+			beside = []string{"num_k_heads"} // both are shares of the same ranks
+		}
 		err := t.series(axis, func(rows []member) {
 			for i := 1; i < len(rows); i++ {
 				row := rows[i].row
@@ -175,7 +179,7 @@ func (t *Table) Falls() (out Result, steps int, err error) {
 					out.bad(row, before/v, fmt.Sprintf("(%s times the row before it along %s)", number(v/before), axis))
 				}
 			}
-		})
+		}, beside...)
 		if err != nil {
 			return out, steps, err
 		}

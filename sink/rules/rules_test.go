@@ -385,6 +385,31 @@ func TestOutlierOfSmallTable(t *testing.T) {
 	}
 }
 
+// TestFallsAlongHeads checks that rows of 8 and of 64 heads which were exchanged are found, although query and value
+// heads change together.
+func TestFallsAlongHeads(t *testing.T) {
+	perf, _ := catalog.Lookup("kda_perf")
+	for _, exchanged := range []bool{false, true} {
+		var length, heads []int64
+		var ms []float64
+		for n := int64(256); n <= 1<<15; n *= 2 {
+			for _, h := range []int64{8, 16, 32, 64} {
+				length, ms = append(length, n), append(ms, 1e-5*float64(n*h))
+				if exchanged && (h == 8 || h == 64) {
+					h = 72 - h
+				}
+				heads = append(heads, h)
+			}
+		}
+		rec := table.NewRecord([]string{"seq_len", "num_k_heads", "num_v_heads", "latency"}, []arrow.Array{
+			table.Ints(length, nil), table.Ints(heads, nil), table.Ints(heads, nil), table.Floats(ms, nil)})
+		res, steps, err := prepare(t, rec, perf).Falls()
+		if err != nil || steps == 0 || len(res.Offences) > 0 != exchanged {
+			t.Errorf("exchanged %v: %d falls in %d steps, %v", exchanged, len(res.Offences), steps, err)
+		}
+	}
+}
+
 // TestStepsOfOneModel: kernels of 256 tokens a tile take as long for 257 tokens as for 512. A table of one weight
 // shows such steps on its only axis, where a wrong row still stands apart.
 func TestStepsOfOneModel(t *testing.T) {

@@ -138,9 +138,9 @@ func runs[T any](list []T, same func(a, b T) bool, visit func([]T)) {
 	}
 }
 
-// series calls visit with the rows that differ along axis alone, in the order of the axis. Rows without a
-// usable value are left out. If rows share a position, the first one counts.
-func (t *Table) series(axis string, visit func([]member)) error {
+// series calls visit with the rows that differ along axis alone, or also in the columns beside it, in the order of
+// the axis. Rows without a usable value are left out. If rows share a position, the first one counts.
+func (t *Table) series(axis string, visit func([]member), beside ...string) error {
 	pos, err := table.Float64s(t.Rec, axis)
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func (t *Table) series(axis string, visit func([]member)) error {
 		return pos.Values[row]
 	}
 
-	return t.groups([]string{axis}, at, func(rows []member) {
+	return t.groups(append(beside, axis), at, func(rows []member) {
 		if rows = slices.CompactFunc(rows, func(a, b member) bool { return a.at == b.at }); len(rows) > 1 {
 			visit(rows)
 		}
