@@ -193,7 +193,7 @@ func codes(out worker.Row, gpus []*telemetry.GPUWindow) {
 	out["gpu_xids"] = strings.Join(text, " ")
 }
 
-// PerWork adds the energy per token and per request if the row has their numbers. It adds none to repeats with warm-ups,
+// PerWork adds the energy per token and per request if the row has their numbers, but not to repeats with warm-ups,
 // whose energy is part of the row's.
 func PerWork(row worker.Row) {
 	joules, ok := row["gpu_energy_j"].(json.Number)

@@ -162,8 +162,8 @@ func (c Counted) has(g telemetry.GPU) bool {
 }
 
 // Files returns the attachments of a row: the statistics of its window, and its samples if there are several. It
-// returns none for a window without samples, unless the user named a source. Like the other files of a repeated load, they are
-// of its last repeat.
+// returns none for a window without samples, unless the user named a source. If the load is repeated, they are those
+// of the last repeat, like its other files.
 func (w *Watch) Files(row worker.Row, win *telemetry.Window, of Counted) ([]worker.Attachment, error) {
 	columns := row
 	if from, to, ok := span(row, RepeatStart, WindowEnd); ok {
