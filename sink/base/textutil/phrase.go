@@ -61,7 +61,7 @@ func Nearest(word string, candidates []string) string {
 // first. Candidates of equal distance are sorted by wrong letters and then by name. Up to a
 // third of the letters may be wrong, one of three to five. If a candidate begins or ends
 // with word, or a part of it between signs does, as gemm_dtype does with dtype, that counts
-// as one wrong letter. Of candidates of equal distance, one that word begins with is first.
+// as one wrong letter. Of candidates of equal distance, one that word has before a sign is first.
 func Near(word string, candidates []string, most int) []string {
 	type scored struct {
 		name        string
@@ -87,8 +87,8 @@ func Near(word string, candidates []string, most int) []string {
 		case d > limit || d >= len(other):
 			continue
 		}
-		if strings.HasPrefix(given, other) {
-			wrong = 0 // the rest is a suffix, such as the format of a checkpoint
+		if rest, ok := strings.CutPrefix(given, other); ok && rest != "" && strings.Contains("-_.", rest[:1]) {
+			wrong = 0 // a suffix, such as the format of a checkpoint
 		}
 		found = append(found, scored{c, d, wrong})
 	}
