@@ -567,6 +567,32 @@ func TestPointsThatACollectorSkipsForLackOfMemoryAreTriedAgain(t *testing.T) {
 	}
 }
 
+// growing is a collector whose kernels return tensors of more and more memory.
+const growing = `
+import torch
+from helper import benchmark_with_power, log_perf
+
+def run(sizes, perf_filename, device):
+    errors = 0
+    for mb in sizes:
+        try:
+            with benchmark_with_power(device=device, kernel_func=lambda: (torch.Memory(mb << 20), torch.kernel(20e-3))) as got:
+                log_perf(item_list=[{"latency": got["latency_ms"], "mb": mb}], perf_filename=perf_filename)
+        except torch.OutOfMemoryError:
+            errors += 1
+    if errors:
+        raise RuntimeError("%d errors" % errors)
+`
+
+func TestPointGetsTheMemoryOfEarlierGraphs(t *testing.T) {
+	b := hosting(t, growing, `{"memory": 104857600}`, "sizes")
+	b.submit("x", m{"sizes": []int{10, 20, 40, 80}}, nil)
+	_, answers := b.ends(1)
+	if a := answers[1]; a.Failure != nil || len(a.Rows) != 4 {
+		t.Fatalf("%d rows, %+v", len(a.Rows), a.Failure)
+	}
+}
+
 func TestCaseThatFillsTheMemoryHasTheDeviceToItself(t *testing.T) {
 	for _, fills := range []bool{false, true} {
 		op := m{"module": "collector.vllm.some", "run": "run", "perf_filename": "x_perf.txt", "args": []string{"us", "points", "restart"}}

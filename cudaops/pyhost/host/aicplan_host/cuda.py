@@ -342,8 +342,8 @@ class Cuda:
         self.release()
 
     def settle(self):
-        """Called between cases: returns cached memory before it crowds out the
-        next case."""
+        """Called between cases, and between points that are measured one by one: returns
+        cached memory before it crowds out the next one."""
         if self.torch.cuda.memory_reserved(self.device) > 0.5 * self.memory:
             self.trim()
 

@@ -136,6 +136,8 @@ class Bench:
             self.torch.cuda.synchronize()
             raise self.stopped
         if self.device.type == "cuda":
+            if not self.offers.open:
+                self.cuda.settle()  # what graphs of earlier points took is lost for this one otherwise
             seconds = max(settings["min_block_seconds"], GRAPH_SECONDS, settle * SETTLE_GRAPH)
             target = CudaTarget(self.cuda, call, len(sets) if sets else 1, settings["graph"], seconds, repeat if reference else 0)
         else:

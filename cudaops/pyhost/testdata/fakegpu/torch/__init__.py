@@ -178,15 +178,27 @@ def use_mem_pool(pool, device=None):
         gpu.pool = None
 
 
+class GraphPool:
+    """Keeps the memory that was allocated in captures, until it and the graphs of them are gone."""
+
+    def __init__(self):
+        self.free = types.SimpleNamespace(nbytes=0, gone=False)
+
+    def __del__(self):
+        gpu.taken -= self.free.nbytes
+        self.free.gone = True
+
+
 class CUDAGraph:
     def __init__(self):
         self.work, self.invalid = [], False
 
-    def capture_begin(self, **_):
+    def capture_begin(self, pool, **_):
         gpu.capturing, gpu.recording = self, True
+        gpu.pool = self.pool = pool
 
     def capture_end(self):
-        gpu.capturing = None
+        gpu.capturing = gpu.pool = None
         if self.invalid:
             raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
         gpu.recording = False
@@ -195,7 +207,7 @@ class CUDAGraph:
         gpu.submit(lambda: [work() for work in self.work])
 
     def reset(self):
-        self.work = []
+        self.work, self.pool = [], None
 
 
 class Stream:
@@ -375,7 +387,7 @@ cuda = types.ModuleType("torch.cuda")
 cuda.__dict__.update(
     is_available=lambda: True, is_initialized=lambda: True, device_count=lambda: 1, set_device=lambda _: None, current_device=lambda: 0,
     get_device_name=lambda _: "Fake GPU", synchronize=synchronize, current_stream=current_stream, default_stream=lambda *_: Stream(),
-    stream=lambda s: s, MemPool=MemPool, use_mem_pool=use_mem_pool, Stream=Stream, Event=Event, CUDAGraph=CUDAGraph, graph_pool_handle=lambda: 1, _compile_kernel=compile_kernel,
+    stream=lambda s: s, MemPool=MemPool, use_mem_pool=use_mem_pool, Stream=Stream, Event=Event, CUDAGraph=CUDAGraph, graph_pool_handle=GraphPool, _compile_kernel=compile_kernel,
     get_device_properties=lambda _: Properties(1, settings["memory"], 1 << 10, 9, 0, "GPU-fake"),
     memory_reserved=lambda *_: gpu.taken, memory_allocated=lambda *_: gpu.taken, memory_stats=lambda *_: {"num_ooms": gpu.ooms}, empty_cache=gc.collect, mem_get_info=lambda *_: (settings["memory"] - gpu.taken, settings["memory"]),
     get_rng_state=lambda *_: state["seed"], set_rng_state=lambda seed, *_: manual_seed(seed),
