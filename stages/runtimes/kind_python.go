@@ -131,7 +131,7 @@ func shareCores(spec *worker.Spec, workers int) {
 
 // mostPreparers is from where on further workers prepare little more: they wait for each other's work on the
 // GPU, and each takes memory for a context and the framework.
-const mostPreparers = 8
+const mostPreparers = 4
 
 // Program returns the interpreter with the host, which is written into the state folder.
 func (*onPython) Program(rt *stage.Runtime, at Place) ([]string, error) {
