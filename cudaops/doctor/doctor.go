@@ -83,7 +83,11 @@ func Examine(ctx context.Context, gpu bool) *Report {
 	_ = ops.OrderByPCI()
 
 	api, err := nvml.Open()
-	r := Overview(&Node{NVML: api, NVMLErr: err, Folders: []string{"."}}, LocalLibraries())
+	n := &Node{NVML: api, NVMLErr: err, Folders: []string{"."}}
+	if err == nil {
+		n.Devices = nvml.Shown(api)
+	}
+	r := Overview(n, LocalLibraries())
 	if gpu {
 		for i := range max(visible(), 1) { // without a device, opening one returns the error to report
 			r.Deep = append(r.Deep, one(ctx, i))

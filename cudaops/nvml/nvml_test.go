@@ -2,6 +2,7 @@ package nvml_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -60,4 +61,16 @@ func TestOpen(t *testing.T) {
 		t.Errorf("the error does not name what is missing: %v", err)
 	}
 	t.Log(err)
+}
+
+func TestShown(t *testing.T) {
+	api := &cudatest.NVML{GPUs: []*cudatest.GPU{cudatest.H200(0), cudatest.H200(1)}}
+	for value, want := range map[string][]int{
+		"1": {1}, "GPU-00000000-0000-0000-0000-000000000000": {0}, "0,1": nil, "": nil, "7": nil,
+	} {
+		t.Setenv(nvml.VisibleDevices, value)
+		if got := nvml.Shown(api); !slices.Equal(got, want) {
+			t.Errorf("with %q the devices %v are shown, want %v", value, got, want)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package nvml
 
 import (
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,41 @@ func Visible(all []Identity, value string) []Identity {
 		out = append(out, all[at])
 	}
 
+	return out
+}
+
+// VisibleDevices is the environment variable that limits a process to some GPUs.
+const VisibleDevices = "CUDA_VISIBLE_DEVICES"
+
+// Hidden returns the devices that CUDA_VISIBLE_DEVICES hides. It returns nil if the variable is not set
+// or if no device remains.
+func Hidden(all []Identity) []Identity {
+	value, set := os.LookupEnv(VisibleDevices)
+	if !set {
+		return nil
+	}
+	left := Visible(all, value)
+	if len(left) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(d Identity) bool { return slices.Contains(left, d) })
+}
+
+// Shown returns the indices of the devices that CUDA_VISIBLE_DEVICES does not hide. It returns nil if it hides none,
+// or all, which is reported when a device is opened, or if the devices cannot be read.
+func Shown(api API) []int {
+	all, _ := Identities(api)
+	hidden := Hidden(all)
+	if len(hidden) == 0 {
+		return nil
+	}
+
+	var out []int
+	for _, d := range all {
+		if !slices.Contains(hidden, d) {
+			out = append(out, d.Index)
+		}
+	}
 	return out
 }
 

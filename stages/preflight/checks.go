@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"aicplan/cudaops/doctor"
 	"aicplan/cudaops/nvml"
@@ -42,7 +41,7 @@ func Checks(pools *runtimes.Pools, open func() (nvml.API, error)) []Check {
 				devices = t.Runtime.Devices
 			}
 			if devices == nil && err == nil {
-				devices = visible(api)
+				devices = nvml.Shown(api)
 			}
 
 			n := &doctor.Node{NVML: api, NVMLErr: err, Devices: devices}
@@ -52,25 +51,6 @@ func Checks(pools *runtimes.Pools, open func() (nvml.API, error)) []Check {
 			}
 			return found
 		}})
-	}
-
-	return out
-}
-
-// visible returns the devices that CUDA_VISIBLE_DEVICES does not hide from workers. It returns nil if it hides
-// none, or all, which is reported when a device is opened.
-func visible(api nvml.API) []int {
-	all, _ := nvml.Identities(api) // the check reports the error
-	hidden := runtimes.Hidden(all)
-	if len(hidden) == 0 {
-		return nil
-	}
-
-	var out []int
-	for _, d := range all {
-		if !slices.Contains(hidden, d) {
-			out = append(out, d.Index)
-		}
 	}
 
 	return out

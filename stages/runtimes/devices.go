@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"aicplan/cudaops/nvml"
@@ -25,7 +24,7 @@ func Devices() ([]Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	value, set := os.LookupEnv(visibleDevices)
+	value, set := os.LookupEnv(nvml.VisibleDevices)
 	if !set {
 		return all, nil
 	}
@@ -95,19 +94,3 @@ func devicesIn(dir string) ([]Device, error) {
 
 	return out, nil
 }
-
-// Hidden returns the devices that CUDA_VISIBLE_DEVICES hides. It returns nil if the variable is not set
-// or if no device remains.
-func Hidden(all []nvml.Identity) []nvml.Identity {
-	value, set := os.LookupEnv(visibleDevices)
-	if !set {
-		return nil
-	}
-	left := nvml.Visible(all, value)
-	if len(left) == 0 {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(all), func(d nvml.Identity) bool { return slices.Contains(left, d) })
-}
-
-const visibleDevices = "CUDA_VISIBLE_DEVICES"

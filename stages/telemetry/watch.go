@@ -14,7 +14,6 @@ import (
 	"aicplan/cudaops/telemetry"
 	"aicplan/cudaops/worker"
 	"aicplan/sink/perf"
-	"aicplan/stages/runtimes"
 )
 
 // Columns of a worker's rows with the window of the case and that of its warm-up, in nanoseconds since the Unix epoch.
@@ -47,7 +46,7 @@ func Start(ctx context.Context, c *Config, openNVML func() (nvml.API, error)) (*
 	if c.nvml && openNVML != nil {
 		if api, err := openNVML(); err == nil {
 			all, _ := nvml.Identities(api) // the source reports its errors itself
-			for _, d := range runtimes.Hidden(all) {
+			for _, d := range nvml.Hidden(all) {
 				w.hidden[strings.ToLower(d.UUID)] = true
 			}
 

@@ -303,14 +303,11 @@ func (h *Host) stop(s *running) {
 
 func listed(list []string) string { return cmp.Or(textutil.First(list, 5, "; "), "none but itself") }
 
-// visibleDevices is the environment variable that limits a process to some GPUs.
-const visibleDevices = "CUDA_VISIBLE_DEVICES"
-
 // given returns the GPUs of a server with n ranks. If n is 0, it returns all GPUs of the runtime. If the
 // runtime's environment sets CUDA_VISIBLE_DEVICES, it returns those GPUs.
 func (h *Host) given(n int, values map[string]string) []GPU {
 	gpus := h.options.GPUs
-	if own, ok := h.options.env[visibleDevices]; ok {
+	if own, ok := h.options.env[nvml.VisibleDevices]; ok {
 		gpus = nil
 		if value, err := server.Expand(own, values); err == nil {
 			gpus = h.named(value)
@@ -348,7 +345,7 @@ func visible(gpus []GPU) []string {
 	for _, g := range gpus {
 		list = append(list, strconv.Itoa(g.Index))
 	}
-	return []string{"CUDA_DEVICE_ORDER=PCI_BUS_ID", visibleDevices + "=" + strings.Join(list, ",")}
+	return []string{"CUDA_DEVICE_ORDER=PCI_BUS_ID", nvml.VisibleDevices + "=" + strings.Join(list, ",")}
 }
 
 // uuids returns the UUIDs of GPUs, or "" if one of them is unknown.
