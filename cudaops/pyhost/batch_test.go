@@ -528,6 +528,23 @@ func TestCasesThatRunOutOfMemoryBesideOthersAreTriedAtTheEnd(t *testing.T) {
 	}
 }
 
+func TestCaseThatRanOutOfMemoryBeginsTheNextBatch(t *testing.T) {
+	b := fakeGPU(t, m{}, `{"memory": 104857600}`)
+	sizes := append([]int{5, 5, 5, 5, 5, 30, 30, 30}, slices.Repeat([]int{5}, 40)...)
+	for _, mb := range sizes {
+		b.submit("plain", m{"us": 20, "watts": 100, "mb": mb}, nil)
+	}
+	order, answers := b.ends(len(sizes))
+	for seq, a := range answers {
+		if a.Failure != nil {
+			t.Errorf("case %d: %s", seq, a.Failure.Message)
+		}
+	}
+	if at := slices.Index(order, 8); at > 30 {
+		t.Errorf("the case that ran out of memory ends as number %d of %d", at+1, len(order))
+	}
+}
+
 // skipping is a collector that goes on if a point does not fit.
 const skipping = `
 import torch

@@ -545,7 +545,13 @@ class Host:
 
     def _waiting(self):
         """The cases that have not begun, in the order in which they will."""
-        return self.channel.cases() + list(self._aside)
+        cases, aside = self.channel.cases(), list(self._aside)
+        return aside + cases if self._early() else cases + aside
+
+    def _early(self):
+        """Whether a case that ran out of memory begins before others: at the start of a batch, when memory is free,
+        if others have room beside it."""
+        return bool(self._aside) and not self.offers.open and 3 * self._aside[0]["short"] <= self._memory()[1]
 
     def _fills(self, name):
         op = self.ops.get(name)
@@ -553,7 +559,7 @@ class Host:
 
     def _begin(self, alone):
         """Begins the next case, which may be in the call of another one."""
-        case = self.channel.case() if self.channel.cases() else self._aside.popleft()
+        case = self._aside.popleft() if self._early() or not self.channel.cases() else self.channel.case()
         before, self._alone = self._alone, alone
         cuda = self.bench._cuda
         try:
@@ -598,7 +604,7 @@ class Host:
 
         def wanted(message):
             kind = message.get("type")
-            idle = not cases or "short" in cases[0]
+            idle = all("short" in case for case in cases)
             return kind == "measure" and not message.get("to") or idle and (kind == "case" or not inner and not cases and kind in ("configure", "shutdown"))
 
         message = self._here(self.channel.take(wanted))
