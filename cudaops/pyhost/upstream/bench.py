@@ -90,10 +90,14 @@ class Bench:
         a = self.args
         shipped = os.path.join(PLANS, "h200_%s.hcl" % a.backend)
         stages = json.loads(self.aicplan("describe", shipped, "--json"))["stages"]
-        grid = next(s["address"] for s in stages if s["kind"] == "grid" and s["address"].endswith(".grid." + a.op))
+        grid = next((s["address"] for s in stages if s["kind"] == "grid" and s["address"].endswith(".grid." + a.op)), None)
+        if grid is None:
+            sys.exit("the plan of %s has no op %s" % (a.backend, a.op))
         cases = [json.loads(line) for line in self.aicplan("cases", shipped, grid, "--json").splitlines()]
         if a.where:
             cases = [c for c in cases if eval(a.where, {}, c)]  # the caller's own expression
+        if not cases:
+            sys.exit("no case of %s has %s" % (grid, a.where or "a row"))
         cases = random.Random(a.seed).sample(cases, min(a.cases, len(cases)))
         names = [n for n in cases[0] if n not in ("case_id", "status", "sweep")]
         visited = cases[0].get("sweep", [])
@@ -146,8 +150,10 @@ class Bench:
         }
         done = subprocess.run([sys.executable, os.path.abspath(__file__), "--upstream"], input=json.dumps(job), text=True,
                               stdout=subprocess.PIPE, check=True, cwd=self.folder)
-        out = json.loads(done.stdout.splitlines()[-1])
-        return dict(out["rows"]), out["seconds"], out["failed"]
+        out, rows = json.loads(done.stdout.splitlines()[-1]), {}
+        for case, latencies in out["rows"]:  # collectors that sweep log their points one by one
+            rows.setdefault(case, []).extend(latencies)
+        return rows, out["seconds"], out["failed"]
 
     def apply(self, run):
         """{case: latencies} of a plan's rows, the seconds, those of the whole stage, and the number of failed cases."""
@@ -269,6 +275,8 @@ def main():
         everything = range(len(bench.cases))
         own, seconds, failed = bench.upstream("own", everything)
         number = sum(map(len, own.values()))
+        if number == 0:
+            sys.exit("collectors: no rows, %d cases failed" % failed)
         rate = number / seconds
         print("collectors: %d rows in %.1f s, %.2f/s, %d cases failed" % (number, seconds, rate, failed))
         runs = []
