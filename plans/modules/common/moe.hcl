@@ -4,18 +4,7 @@ part "moe" {
   description = "how experts spread over ranks, and tokens over experts"
   include     = [local.parts.chosen]
 
-  rows "model" {
-    values = [for r in local.models.moe : merge(r.router, {
-      model_name     = r.model_name
-      hidden_size    = r.hidden_size
-      inter_size     = r.inter_size
-      topk           = r.topk
-      num_experts    = r.num_experts
-      max_tp         = r.max_tp
-      allowed_dtypes = r.allowed_dtypes
-      selected       = r.selected
-    })]
-  }
+  rows "model" { values = [for r in local.models.moe : merge(r.router, r)] }
 
   rows "format" { values = var.formats.moe }
 

@@ -48,7 +48,7 @@ locals {
   )]])
 
   moe = flatten([for f in local.sound_families : [for r in try(f.moe, []) : merge(
-    { models = [r.model_name], max_tp = 32, wide_ep = try(f.wide_ep, false), router = local.plain_router },
+    { models = [r.model_name], max_tp = 32, wide_ep = try(f.wide_ep, false), router = local.plain_router, cases = var.cases },
     r, { dtypes = { for b in local.backends : b => try(r.dtypes[b], r.dtypes) } },
   )]])
 
@@ -57,6 +57,7 @@ locals {
     kind => flatten([for f in local.sound_families : [for r in try(f[kind], []) : merge(r, {
       models       = try(r.models, [r.model], [r.model_name])
       architecture = try(r.architecture, f.architecture, "")
+      cases        = try(r.cases, var.cases)
     })]])
   }
 

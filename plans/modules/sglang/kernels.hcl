@@ -128,11 +128,7 @@ grid "dsv4_csa_topk_calib" {
 
   # The shapes are the same for Pro.
   rows "model" {
-    values = [for r in slice(var.selection.models.dsv4, 0, 1) : {
-      model        = r.model
-      max_position = r.max_position
-      selected     = anytrue([for q in var.selection.models.dsv4 : q.selected])
-    }]
+    values = [merge(var.selection.models.dsv4[0], { selected = anytrue([for r in var.selection.models.dsv4 : r.selected]) })]
   }
 }
 
@@ -144,12 +140,5 @@ grid "dsv4_paged_mqa_logits_module" {
   constants   = { tp_size = 1, mla_dtype = "fp8_e4m3", kv_cache_dtype = "fp8_e4m3", gemm_type = "fp8_block", compress_ratio = 4 }
   include     = [part.dsv4_kernel]
 
-  rows "model" {
-    values = [for r in var.selection.models.dsv4 : {
-      model        = r.model
-      num_heads    = r.num_heads
-      max_position = r.max_position
-      selected     = r.selected
-    }]
-  }
+  rows "model" { values = var.selection.models.dsv4 }
 }

@@ -29,16 +29,7 @@ grid "moe_ep" {
   columns     = ["moe_dtype", "hidden_size", "inter_size", "topk", "num_experts", "num_slots", "use_eplb", "moe_tp_size", "moe_ep_size", "distribution", "model_name"]
   include     = [module.common.parts.sm_gate, module.common.parts.chosen]
 
-  rows "model" {
-    values = [for r in var.selection.models.moe : {
-      model_name  = r.model_name
-      hidden_size = r.hidden_size
-      inter_size  = r.inter_size
-      topk        = r.topk
-      num_experts = r.num_experts
-      selected    = r.selected
-    } if r.wide_ep]
-  }
+  rows "model" { values = [for r in var.selection.models.moe : r if r.wide_ep] }
 
   rows "format" {
     values = [
