@@ -135,7 +135,7 @@ var quickPython = sync.OnceValues(func() ([]string, error) {
 	}
 	cmd := exec.Command(binary, "apply", "plan.hcl")
 	cmd.Dir = pythonDir
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(append(os.Environ(), "PYTHONDONTWRITEBYTECODE="), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, out)
 	}
