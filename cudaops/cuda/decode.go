@@ -60,7 +60,9 @@ func fromE4M3(b byte) float64 {
 // the exponent 0 are subnormal.
 func smallFloat(exponent int, mantissa float64, bits, bias int) float64 {
 	if exponent == 0 {
-		return math.Ldexp(mantissa, 1-bias-bits)
+		exponent = 1
+	} else {
+		mantissa += float64(int(1) << bits)
 	}
-	return math.Ldexp(mantissa+float64(int(1)<<bits), exponent-bias-bits)
+	return mantissa * math.Float64frombits(uint64(1023+exponent-bias-bits)<<52)
 }
