@@ -2,6 +2,7 @@ package plans_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,7 +16,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/config"
-	"aicplan/engine/grid"
 	"aicplan/sink/base/testutil"
 	"aicplan/sink/catalog"
 )
@@ -29,20 +29,12 @@ func format(tb testing.TB, file string) (src, formatted string) {
 	return string(raw), string(hclwrite.Format(raw))
 }
 
-func counts(cases map[string]*grid.Cases) map[string]int {
-	out := map[string]int{}
-	for op, c := range cases {
-		out[op] = c.Len()
-	}
-	return out
-}
-
 func TestOpsAreChosen(t *testing.T) {
 	t.Parallel()
 	for _, backend := range backends {
-		got := casesOf(t, planOf(backend), `ops=["gemm","moe"]`)
+		got := gridsOf(t, load(t, planOf(backend), `ops=["gemm","moe"]`))
 		if len(got) != 2 || got["gemm"] == nil || got["moe"] == nil {
-			t.Errorf("%s: %v", backend, counts(got))
+			t.Errorf("%s: %v", backend, slices.Collect(maps.Keys(got)))
 		}
 	}
 	cfg := load(t, planOf("trtllm"), `ops=["gemm"]`)
@@ -216,7 +208,7 @@ func TestTensorParallelSizes(t *testing.T) {
 		{`"moonshotai/Kimi-K2-Instruct"`, "mla_context_module", "num_heads", "32"},
 		{`"zai-org/GLM-5"`, "dsa_context_module", "num_heads", "32"},
 	} {
-		got := casesOf(t, planOf("trtllm"), "tp=[2]", fmt.Sprintf("models=[%s]", tc.models))
+		got := casesOf(t, planOf("trtllm"), "tp=[2]", fmt.Sprintf("models=[%s]", tc.models), fmt.Sprintf("ops=[%q]", tc.op))
 		seen := lines(got[tc.op], []string{tc.column}, nil)
 		slices.Sort(seen)
 		if s := strings.Join(slices.Compact(seen), " "); s != tc.want {
