@@ -83,7 +83,7 @@ func (c *rowsCheck) bind(text string, ctx *hcl.EvalContext) hcl.Diagnostics {
 }
 
 func (c *rowsCheck) values() native {
-	return native{ctx: c.ctx, numbers: map[string][]float64{}, flags: map[string][]bool{}}
+	return native{ctx: c.ctx, numbers: map[string][]float64{}, flags: map[string][]bool{}, valid: map[string][]bool{}}
 }
 
 // typed returns an error if the condition is not true or false for the types of the columns, or tests whether values
@@ -218,15 +218,16 @@ func (n native) read(rec arrow.Record, name string) func(int) (cty.Value, string
 	null := cty.NullVal(cty.DynamicPseudoType)
 	at := table.Index(rec, name)
 	if at < 0 {
+		n.valid[name] = []bool{}
 		why := missingColumn(rec, name).Error()
 		return func(int) (cty.Value, string) { return null, why }
 	}
 
 	const exact = 1 << 53 // the largest integers of float64
 	if flags, err := table.Bools(rec, name); err == nil {
-		n.flags[name] = flags.Values
+		n.flags[name], n.valid[name] = flags.Values, flags.Valid
 	} else if nums, err := table.Float64s(rec, name); err == nil {
-		n.numbers[name] = nums.Values
+		n.numbers[name], n.valid[name] = nums.Values, nums.Valid
 	}
 	ints, err := table.Int64s(rec, name)
 	if err == nil && slices.ContainsFunc(ints.Values, func(v int64) bool { return v > exact || v < -exact }) {

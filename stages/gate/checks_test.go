@@ -2,6 +2,7 @@ package gate
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -9,8 +10,11 @@ import (
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/engine/config"
 	"aicplan/engine/stage"
 	"aicplan/sink/table"
 	"aicplan/systems"
@@ -232,6 +236,46 @@ func TestLimitsCompareNatively(t *testing.T) {
 	} {
 		if got := only(t, run(t, ds, check)); got.Result != "pass" {
 			t.Errorf("%s: %+v", check, got)
+		}
+	}
+}
+
+// TestCoalesceIsEvaluatedNatively checks that conditions over optional columns do not need HCL, which took most of the
+// time of a gate, and that both agree.
+func TestCoalesceIsEvaluatedNatively(t *testing.T) {
+	ds := measured(0.05, 0.2, 0.05, 0.2)
+	ds = with(ds, "bound", table.Flags([]bool{true, true, false, false}, []bool{true, false, true, false}))
+	for condition, want := range map[string][]float64{
+		`!coalesce(bound, latency <= 0.1)`:  {0, 1, 1, 1},
+		`!coalesce(absent, latency <= 0.1)`: {0, 1, 0, 1},
+		`coalesce(k, 0) > 1`:                {1, 1, 1, 1},
+		`coalesce(bound, bound)`:            nil, // null remains
+		`coalesce(bound, 1) == 1`:           nil,
+		`coalesce(latency / 2, 0) > 1`:      nil, // HCL does not divide null
+	} {
+		expr, diags := hclsyntax.ParseExpression([]byte(condition), "", hcl.InitialPos)
+		must(t, errors.Join(diags.Errs()...))
+		c := &rowsCheck{Condition: expr, names: columnNamesOf(expr), ctx: &hcl.EvalContext{Functions: config.Functions()}}
+
+		values := c.values()
+		read := map[string]func(int) (cty.Value, string){}
+		for _, name := range c.names {
+			read[name] = values.read(ds.Table, name)
+		}
+
+		at, flag := values.compile(expr)
+		if (at != nil && flag) != (want != nil) {
+			t.Errorf("%s is evaluated natively: %v", condition, at != nil)
+		}
+		for row, is := range want {
+			vars := map[string]cty.Value{}
+			for name, cell := range read {
+				vars[name], _ = cell(row)
+			}
+			holds, why, err := c.holds(vars, "")
+			if got := at(row); got != is || holds != (is == 1) || why != "" || err != nil {
+				t.Errorf("%s in row %d: %v natively, %v by HCL (%s, %v), want %v", condition, row, got, holds, why, err, is)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"math"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -10,11 +11,12 @@ import (
 
 // native evaluates conditions of comparisons and arithmetic over numeric and boolean columns in float64.
 // HCL computes with 512 bits, which takes a hundred times as long for each row. The rows must have a value
-// in all columns.
+// in all columns except the first of coalesce.
 type native struct {
 	ctx     *hcl.EvalContext
 	numbers map[string][]float64
 	flags   map[string][]bool
+	valid   map[string][]bool // of columns with nulls; empty if the column does not exist
 }
 
 // compile compiles an expression, so that conditions are 0 or 1, or NaN if an operand has no value, such as 1 / 0. flag
@@ -48,6 +50,9 @@ func (n native) compile(expr hclsyntax.Expression) (at func(row int) float64, fl
 		}
 
 	case *hclsyntax.FunctionCallExpr:
+		if x.Name == "coalesce" && len(x.Args) == 2 {
+			return n.coalesce(x.Args[0], x.Args[1])
+		}
 		if x.Name != "abs" || len(x.Args) != 1 {
 			return nil, false
 		}
@@ -66,6 +71,33 @@ func (n native) compile(expr hclsyntax.Expression) (at func(row int) float64, fl
 	}
 
 	return nil, false
+}
+
+// coalesce compiles the value of a column, or of other where the column is null. The columns of other must have no nulls.
+func (n native) coalesce(column, other hclsyntax.Expression) (at func(row int) float64, flag bool) {
+	named, ok := column.(*hclsyntax.ScopeTraversalExpr)
+	b, flag := n.compile(other)
+	if !ok || b == nil ||
+		slices.ContainsFunc(columnNamesOf(other), func(name string) bool { return n.valid[name] != nil }) {
+		return nil, false
+	}
+
+	valid := n.valid[named.Traversal.RootName()]
+	a, flagA := n.compile(column)
+	switch {
+	case valid != nil && len(valid) == 0:
+		return b, flag
+	case a == nil || flagA != flag:
+		return nil, false
+	case valid == nil:
+		return a, flag
+	}
+	return func(row int) float64 {
+		if valid[row] {
+			return a(row)
+		}
+		return b(row)
+	}, flag
 }
 
 // operations are the operators of native evaluation.
