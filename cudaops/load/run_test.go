@@ -392,6 +392,17 @@ func TestLoadPointsHaveDifferentPrompts(t *testing.T) {
 	})
 }
 
+func TestOpenConversationsHaveDifferentPrompts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := server(t, loadtest.Options{Truth: true, TTFT: time.Millisecond})
+		srv.cache = true
+		s := quick()
+		s.Turns = 8
+		res, _ := start(t, srv, s, Options{})
+		near(t, "hit rate of 4 conversations with 4 of 8 turns", res.Cache.HitRate(), 0)
+	})
+}
+
 func TestInterrupt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

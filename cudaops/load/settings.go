@@ -271,12 +271,12 @@ func (s *Settings) Settle() error {
 	}
 
 	if s.Entries == 0 {
-		// One for each request that is certain to be sent.
+		// One for each conversation that may start. Those that are open at the end have sent only a part of their turns.
 		switch {
 		case s.Sessions > 0:
 			s.Entries = s.Sessions
 		case s.Requests > 0:
-			s.Entries = max(1, int(math.Ceil(float64(s.Requests)/max(s.Turns, 1))))
+			s.Entries = s.Requests
 		default:
 			s.Entries = 10_000
 		}
