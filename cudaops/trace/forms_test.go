@@ -168,6 +168,32 @@ func TestStepsOfDevices(t *testing.T) {
 	}
 }
 
+// Steps of the host in a merged trace are those of the rank. Equal steps of two ranks overlap.
+func TestStepsOfMergedRanks(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]func(rank int) string{
+		"SGLang": func(rank int) string { return fmt.Sprintf(`"pid":"[TP0%d] %d","args":{"device":0`, rank, rank) },
+		"TraceLens": func(rank int) string {
+			return fmt.Sprintf(`"pid":%d,"args":{"device":0,"rank":%d`, 1000*rank, rank)
+		},
+	} {
+		var events []string
+		for i := range 3 {
+			for rank := range 2 {
+				ts := 100*i + 30*rank
+				events = append(events, fmt.Sprintf(
+					`{"ph":"X","cat":"python_function","name":"a.py(1): run_batch","tid":1,"ts":%d,"dur":90,%s}}`, ts, of(rank)),
+					fmt.Sprintf(`{"ph":"X","cat":"kernel","name":"gemm","tid":7,"ts":%d,"dur":50,%s,"stream":7}}`, ts+10, of(rank)))
+			}
+		}
+		for _, r := range read(t, "["+strings.Join(events, ",")+"]") {
+			if r.Steps != 3 || r.PerStep[0].WallNs != 90_000 || r.PerStep[0].Kernels != 1 {
+				t.Errorf("%s, device %s: %s", name, r.Device, dump(r.PerStep))
+			}
+		}
+	}
+}
+
 // A step whose collectives run on a stream of their own, after the last kernel of the other stream, is one step.
 func TestStepsOfStreams(t *testing.T) {
 	t.Parallel()

@@ -31,6 +31,7 @@ type span struct {
 	name  string
 	onGPU bool // projected onto the device by the profiler
 	origin
+	process string // of a range of the host, "" if unknown
 }
 
 // origin identifies a device of a process. Processes with one visible GPU each use the same device id.
@@ -41,7 +42,9 @@ type device struct {
 	origin
 	rank    *int // as written in its events
 	kernels []kernel
-	copies  []interval
+	// processes run its kernels, if the file numbers the processes of ranges and kernels alike.
+	processes []string
+	copies    []interval
 
 	// coverage is the sum of duration and share of SMs with a block, covered the sum of these durations.
 	coverage, covered float64

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -412,9 +413,11 @@ func (r *eventReader) take(e *traceEvent, iv interval) {
 	}
 
 	if n := string(name); isStep(n) && len(rec.ranges) < maxRanges {
-		s := span{interval: iv, name: n, onGPU: e.onGPU()}
+		s, a := span{interval: iv, name: n, onGPU: e.onGPU()}, e.details()
 		if s.onGPU {
-			s.origin = e.details().origin
+			s.origin = a.origin
+		} else if rank := cmp.Or(a.rank, RankOfName(a.pid)); rank != nil {
+			s.process = processOf(*rank)
 		}
 		rec.ranges = append(rec.ranges, s)
 	}

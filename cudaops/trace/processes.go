@@ -1,5 +1,7 @@
 package trace
 
+import "strconv"
+
 // fused returns a warning if processes of a merged trace have the same id, or "".
 func (r *recording) fused() string {
 	several := len(r.hosts) > len(r.devices)
@@ -23,6 +25,9 @@ func (r *recording) label(d *device) string {
 	}
 	return d.device
 }
+
+// processOf returns the process of a rank, as ranges of the host have it in a merged trace.
+func processOf(rank int) string { return "rank " + strconv.Itoa(rank) }
 
 // rankOf returns the rank of a device, or nil if it is unknown. The file's rank belongs to its only device. A
 // merged file has the devices of several ranks: the events or the ids of processes contain the ranks, or the devices

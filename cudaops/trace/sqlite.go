@@ -103,8 +103,7 @@ func (e *export) devices(rec *recording) error {
 // of the device. Which GPU a device of a process is depends on CUDA_VISIBLE_DEVICES. The process is null if the
 // device is the number of the GPU.
 func (e *export) from(table string) (device, process, sms string) {
-	// nsys packs the process id with the host into one number.
-	device, process, sms = "deviceId", "("+e.column(table, "globalPid")+" / 0x1000000) % 0x1000000", "NULL"
+	device, process, sms = "deviceId", processID(e.column(table, "globalPid")), "NULL"
 	if e.columns[deviceTable] == nil || e.column(table, "globalPid") == "NULL" {
 		return device, process, sms
 	}
@@ -117,6 +116,10 @@ func (e *export) from(table string) (device, process, sms string) {
 		of("numMultiprocessors")
 }
 
+// processID returns the expression for the process id in a column. nsys packs it with the host, and for threads with
+// the thread, into one number.
+func processID(column string) string { return "(" + column + " / 0x1000000) % 0x1000000" }
+
 func (e *export) kernels(rec *recording) error {
 	if e.columns[kernelTable] == nil {
 		return nil // reported as a file without kernels
@@ -124,10 +127,10 @@ func (e *export) kernels(rec *recording) error {
 
 	device, process, sms := e.from(kernelTable)
 	column := func(name string) string { return e.column(kernelTable, name) }
-	query := fmt.Sprintf(`SELECT %s, %s, start, end, COALESCE(n.value, ''), %s, %s, 1.0 * %s * %s * %s / %s
+	query := fmt.Sprintf(`SELECT %s, %s, start, end, COALESCE(n.value, ''), %s, %s, 1.0 * %s * %s * %s / %s, %s
 		FROM %s LEFT JOIN StringIds AS n ON n.id = COALESCE(%s, %s, %s)`,
 		device, process, column("streamId"), column("correlationId"), column("gridX"), column("gridY"),
-		column("gridZ"), sms, kernelTable, column("mangledName"), column("demangledName"),
+		column("gridZ"), sms, processID(column("globalPid")), kernelTable, column("mangledName"), column("demangledName"),
 		column("shortName"))
 	names := map[string][]byte{}
 	return e.rows(query, func(s *sqlite3.Stmt) {
@@ -139,6 +142,9 @@ func (e *export) kernels(rec *recording) error {
 		}
 
 		d := rec.device(origin{device: s.ColumnText(0), pid: s.ColumnText(1)})
+		if process := s.ColumnText(8); !slices.Contains(d.processes, process) { // few processes share a device
+			d.processes = append(d.processes, process)
+		}
 		if s.ColumnType(7) != sqlite3.NULL {
 			d.cover(iv, s.ColumnFloat(7))
 		}
@@ -198,7 +204,8 @@ func (e *export) steps(rec *recording) error {
 		return nil
 	}
 
-	query := `SELECT start, end, COALESCE(text, n.value) AS name FROM NVTX_EVENTS LEFT JOIN StringIds AS n ON n.id = ` +
+	query := `SELECT start, end, COALESCE(text, n.value) AS name, ` + processID(e.column(rangeTable, "globalTid")) +
+		` FROM NVTX_EVENTS LEFT JOIN StringIds AS n ON n.id = ` +
 		e.column(rangeTable, "textId") + ` WHERE start IS NOT NULL AND end IS NOT NULL AND (`
 	for i, name := range stepNames {
 		if i > 0 {
@@ -210,7 +217,7 @@ func (e *export) steps(rec *recording) error {
 	return e.rows(query+")", func(s *sqlite3.Stmt) {
 		iv := interval{s.ColumnInt64(0), s.ColumnInt64(1)}
 		if name := s.ColumnText(2); isStep(name) && usable(iv.start, iv.end-iv.start) && len(rec.ranges) < maxRanges {
-			rec.ranges = append(rec.ranges, span{interval: iv, name: name})
+			rec.ranges = append(rec.ranges, span{interval: iv, name: name, process: s.ColumnText(3)})
 		}
 	})
 }

@@ -90,6 +90,21 @@ INSERT INTO NVTX_EVENTS VALUES (NULL, 180, 'ProfilerStep#2', NULL);`), Options{}
 	}
 }
 
+// The steps of a device are those of its process. Equal steps of two ranks overlap.
+func TestSQLiteStepsOfProcesses(t *testing.T) {
+	t.Parallel()
+	got, err := Read(sqliteFile(t, exported+`DROP TABLE NVTX_EVENTS;
+CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, text TEXT, globalTid INTEGER);
+INSERT INTO NVTX_EVENTS VALUES
+  (100, 160, 'execute_context_0(0)_generation_1(1)', 281474976710656 + 7 * 0x1000000 + 70),
+  (150, 190, 'execute_context_0(0)_generation_1(1)', 281474976710656 + 8 * 0x1000000 + 80),
+  (165, 260, 'execute_context_0(0)_generation_1(1)', 281474976710656 + 7 * 0x1000000 + 70);`), Options{})
+	if err != nil || got[0].Steps != 2 || got[0].PerStep[0].WallNs != 60 || got[1].Steps != 1 ||
+		got[1].PerStep[0].WallNs != 40 {
+		t.Errorf("%s, %v", dump(got), err)
+	}
+}
+
 // Kernels have the names of PyTorch's profiler.
 func TestSQLiteKernelNames(t *testing.T) {
 	t.Parallel()

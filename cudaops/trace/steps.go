@@ -25,15 +25,26 @@ func stepRank(name string) int {
 }
 
 // steps returns the ranges that are the steps of a device, sorted by time. It uses the most preferred mark
-// that occurs, and the profiler's projection onto the device if available. The profiler projects a step onto each
+// that occurs, and the profiler's projection onto the device if available. Ranges of other devices, or of the host in
+// processes that run kernels of other devices, are no steps of this one. The profiler projects a step onto each
 // stream. Such ranges are merged if their name has the number of the step, else if they overlap.
 func (r *recording) steps(d *device) []span {
-	isOwn := func(s span) bool {
-		return s.onGPU && (s.origin == d.origin || s.device == d.pid)
+	process := ""
+	if rank := r.rankOf(d); rank != nil {
+		process = processOf(*rank)
 	}
+	isOwn := func(s span) bool {
+		if s.onGPU {
+			return s.origin == d.origin || s.device == d.pid
+		}
+		return s.process == process || slices.Contains(d.processes, s.process)
+	}
+
 	out := slices.Clone(r.ranges)
-	if slices.ContainsFunc(out, isOwn) {
-		out = slices.DeleteFunc(out, func(s span) bool { return s.onGPU && !isOwn(s) })
+	for _, gpu := range []bool{false, true} {
+		if slices.ContainsFunc(out, func(s span) bool { return s.onGPU == gpu && isOwn(s) }) {
+			out = slices.DeleteFunc(out, func(s span) bool { return s.onGPU == gpu && !isOwn(s) })
+		}
 	}
 
 	best, gpu := len(stepNames), false
