@@ -127,8 +127,8 @@ func (c gaugeColumn) fill(out worker.Row, gpus []*telemetry.GPUWindow) {
 		}
 	}
 
-	if n == 0 || c.sum && n < len(gpus) {
-		return // the sum is unknown if one value is
+	if n < len(gpus) {
+		return // sum and mean are unknown if one value is
 	}
 
 	if !c.sum {

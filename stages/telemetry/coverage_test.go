@@ -135,6 +135,29 @@ func TestEnergyOfAnUncoveredWindow(t *testing.T) {
 	}
 }
 
+// TestMeansOverGPUs checks that a mean is null, and not that of the other GPUs, if one of them has no mean.
+func TestMeansOverGPUs(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var sources []telemetry.Source
+			for _, uuid := range []string{"GPU-1", "GPU-2"} {
+				sources = append(sources, exporter{begin: time.Now(), uuid: uuid, slices: []string{""},
+					reads: func(at time.Duration) (time.Duration, bool) {
+						return 0, !lost || uuid == "GPU-1" || at < 4*time.Second
+					}})
+			}
+			w := &Watch{told: map[string]bool{}, rec: telemetry.Start(t.Context(), telemetry.Options{}, nil, sources)}
+			defer w.rec.Stop()
+			from := time.Now()
+			time.Sleep(8 * time.Second)
+			row := Columns(w.Window(worker.Row{}, from, time.Now()), w.Of(worker.Row{}))
+			if known := row["gpu_temperature_c"] != nil; known == lost {
+				t.Errorf("the second GPU is lost: %v; the temperature is %v", lost, row["gpu_temperature_c"])
+			}
+		})
+	}
+}
+
 // TestEnergyOfACounterThatStops checks that the energy is null, and not 0 or that of a short time, if the counter does
 // not change while other readings do.
 func TestEnergyOfACounterThatStops(t *testing.T) {
