@@ -222,7 +222,7 @@ func TestOtherFiles(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, in, want string }{
 		{"t.json.gz", "PK\x03\x04xxx", "zip archive"},
-		{"r.sqlite", "SQLite format 3\x00xx", "which is read from a file only"},
+		{"r.sqlite", "SQLite format 3\x00xx", "decompress it first"},
 		{"r.nsys-rep", "xxxx", "report of nsys"},
 		{"r.qdstrm", "xxxx", "QdstrmImporter"},
 		{"r.csv", "Start (ns),Duration (ns)\n", "nsys export --type sqlite"},

@@ -124,7 +124,7 @@ func otherFile(head []byte, name string) string {
 		{"PK\x03\x04", "it is a zip archive; unpack it first"},
 		{"\xfd7zXZ", "it is compressed by xz; decompress it first (xz -d)"},
 		{"BZh", "it is compressed by bzip2; decompress it first (bunzip2)"},
-		{sqliteMagic, "it is an export of nsys to SQLite, which is read from a file only: give its path"},
+		{sqliteMagic, "it is an export of nsys to SQLite, which cannot be read while it is compressed; decompress it first"},
 	} {
 		if bytes.HasPrefix(head, []byte(k.magic)) {
 			return k.what
