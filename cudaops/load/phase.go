@@ -185,17 +185,22 @@ func (p *phase) over() bool {
 	}
 }
 
-// take reserves one request. It returns false if the phase is over or its request limit is reached.
+// take reserves one request. It returns false if the phase is over or its request limit is reached. The last request
+// ends the pauses of all conversations.
 func (p *phase) take() bool {
 	if p.over() {
 		return false
 	}
 
-	if p.requests > 0 && p.issued.Add(1) > p.requests {
-		p.stop()
-		return false
+	if p.requests == 0 {
+		return true
 	}
-	return true
+
+	n := p.issued.Add(1)
+	if n >= p.requests {
+		p.stop()
+	}
+	return n <= p.requests
 }
 
 // prepare starts the phase's feed. A replay sends each conversation once, from the first.

@@ -283,6 +283,22 @@ func TestMultiTurn(t *testing.T) {
 	})
 }
 
+// TestLastRequestEndsPauses checks that a phase ends with its last request, and not with a pause before a turn that is
+// not sent.
+func TestLastRequestEndsPauses(t *testing.T) {
+	for rate, took := range map[float64]time.Duration{0: 100 * time.Millisecond, 10: 400 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			s := quick()
+			s.RequestRate, s.Arrival, s.Requests, s.Turns, s.TurnDelay, s.OSL = rate, "constant", 4, 3, 60, 1
+			res, _ := start(t, server(t, loadtest.Options{TTFT: 100 * time.Millisecond}), s, Options{})
+			if p := res.Profiling; time.Duration(p.To-p.From) != took || p.Summary.Succeeded != 4 {
+				t.Errorf("at a rate of %v, the phase of %d requests took %v, want %v", rate, p.Summary.Succeeded,
+					time.Duration(p.To-p.From), took)
+			}
+		})
+	}
+}
+
 // TestQueueTimesOfServers checks that the means cover only the profiling phase.
 func TestQueueTimesOfServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
