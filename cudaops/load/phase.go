@@ -404,7 +404,7 @@ func (p *phase) batched(ctx context.Context) {
 		}
 
 		wg.Wait()
-		if due = last.Load(); due > 0 {
+		if due = last.Load(); due > 0 && ctx.Err() == nil { // else the batch was cut
 			p.batches = append(p.batches, Batch{From: from, To: due})
 		}
 	}

@@ -126,6 +126,14 @@ func TestBatches(t *testing.T) {
 			}
 		}
 	})
+	synctest.Test(t, func(t *testing.T) { // the second batch is cut
+		s := quick()
+		s.Concurrency, s.Batch, s.Requests, s.Duration, s.Grace = 0, 4, 0, 0.15, 0.01
+		res, _ := start(t, server(t, loadtest.Options{TTFT: 100 * time.Millisecond}), s, Options{})
+		if p := res.Profiling; p.Summary.Cut != 4 || len(p.Batches) != 1 {
+			t.Errorf("%d requests were cut, and there are %d batches; want 4 and 1", p.Summary.Cut, len(p.Batches))
+		}
+	})
 	s := quick()
 	s.Concurrency, s.Batch, s.Requests = 0, 4, 10
 	if err := s.Settle(); err == nil || !strings.Contains(err.Error(), "multiples") {
