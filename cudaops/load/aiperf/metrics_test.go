@@ -92,6 +92,23 @@ func TestSweepsKeepTokens(t *testing.T) {
 	})
 }
 
+// TestOutputsOfAnotherLength compares the counts of outputs that are not as long as requested with AIPerf's threshold.
+func TestOutputsOfAnotherLength(t *testing.T) {
+	for _, c := range []struct{ asked, output, mismatched, short int }{
+		{20, 19, 0, 0}, {20, 18, 1, 1}, {20, 22, 1, 0}, {2000, 1950, 0, 0}, {2000, 1949, 1, 1}, {2000, 2060, 1, 0},
+	} {
+		var r Record
+		r.Reset()
+		r.Start, r.Times, r.Finish, r.Asked, r.Output = 1e9, []int64{2e9}, 2e9, c.asked, c.output
+		var all Collector
+		all.Add(&r)
+		s := all.Summary()
+		if m, _ := s.Get("osl_mismatch_count"); int(m.Value) != c.mismatched || s.Short != c.short {
+			t.Errorf("%+v: %v mismatched, %d short", c, m.Value, s.Short)
+		}
+	}
+}
+
 func TestSLO(t *testing.T) {
 	slo, err := ParseSLO(map[string]float64{"ttft": 10, "output_token_throughput_per_user": 50})
 	if err != nil {
