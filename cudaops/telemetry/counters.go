@@ -74,7 +74,7 @@ func (s *Set) add(field, help string, kind Kind) {
 		m.Kind = kind
 	}
 
-	if unit, factor, ok := unitOf(help); ok {
+	if unit, factor, ok := unitOf(field, help); ok {
 		m.Unit, m.Factor = unit, factor
 	}
 }

@@ -83,8 +83,9 @@ var units = map[string]struct {
 
 var inUnit = regexp.MustCompile(`\(\s*in\s+([^)\s]+)\s*\)`)
 
-// unitOf returns the unit in a help text, such as "(in W)".
-func unitOf(help string) (unit string, factor float64, ok bool) {
+// unitOf returns the unit in the help text of a field, such as "(in W)". The profiling fields of DCGM are fractions,
+// also in the counter files of older exporters, whose help texts have "(in %)".
+func unitOf(field, help string) (unit string, factor float64, ok bool) {
 	m := inUnit.FindStringSubmatch(help)
 	if m == nil {
 		return "", 0, false
@@ -95,6 +96,9 @@ func unitOf(help string) (unit string, factor float64, ok bool) {
 		// The case of words is ignored, that of symbols is not.
 		u, ok = units[strings.ToLower(m[1])]
 		ok = ok && len(m[1]) > 3
+	}
+	if u.unit == "%" && strings.HasPrefix(field, "DCGM_FI_PROF_") {
+		u.factor = 100
 	}
 	return u.unit, u.factor, ok
 }
@@ -111,7 +115,7 @@ func custom(field, help string, kind Kind) Metric {
 
 	m := Metric{Field: field, Name: "nvidia_" + strings.ToLower(name), Label: label(help, name), Unit: "count",
 		Factor: 1, Kind: kind}
-	switch unit, factor, ok := unitOf(help); {
+	switch unit, factor, ok := unitOf(field, help); {
 	case ok:
 		m.Unit, m.Factor = unit, factor
 	case strings.HasPrefix(field, "DCGM_FI_PROF_") && kind == Gauge:

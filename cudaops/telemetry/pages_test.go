@@ -70,6 +70,7 @@ DCGM_FI_DEV_POWER_USAGE{gpu="2",UUID="GPU-c",hostname="n1"} 140737488355328
 DCGM_FI_DEV_POWER_USAGE{gpu="3",UUID="GPU-d",hostname="n1"} NaN
 DCGM_FI_DEV_POWER_USAGE{gpu="4",UUID="GPU-e",hostname="n1"} 350.5
 DCGM_FI_DEV_POWER_USAGE{cpu="0"} 90
+# HELP DCGM_FI_PROF_SM_ACTIVE The ratio of cycles an SM has at least 1 warp assigned (in %).
 # TYPE DCGM_FI_PROF_SM_ACTIVE gauge
 DCGM_FI_PROF_SM_ACTIVE{gpu="4",UUID="GPU-e",hostname="n1",GPU_I_ID="7",GPU_I_PROFILE="1g.10gb"} 0.25
 DCGM_FI_PROF_SM_ACTIVE{gpu="4",UUID="GPU-e",hostname="n1",GPU_I_ID="8",GPU_I_PROFILE="1g.10gb"} 0.5
@@ -99,6 +100,7 @@ DCGM_FI_DEV_THERMAL_VIOLATION, counter, Throttling, by heat (in ns)
 DCGM_FI_DEV_SYNC_BOOST_VIOLATION, counter, Sync boost (in us).
 DCGM_FI_DEV_FB_RESERVED, gauge, Reserved (in MiB).
 DCGM_FI_PROF_DRAM_ACTIVE, gauge, Ratio of cycles.
+DCGM_FI_PROF_SM_OCCUPANCY, gauge, The ratio of number of warps resident on an SM (in %).
 DCGM_FI_DEV_MADE_UP, gauge, Energy (in mJ)
 DCGM_FI_DEV_BIG, gauge, Energy (in MJ)
 DCGM_FI_DRIVER_VERSION, label, Driver
@@ -111,6 +113,7 @@ DCGM_FI_DRIVER_VERSION, label, Driver
 		"DCGM_FI_DEV_SYNC_BOOST_VIOLATION": {Name: "nvidia_sync_boost_violation", Unit: "us", Factor: 1, Kind: Counter},
 		"DCGM_FI_DEV_FB_RESERVED":          {Name: "nvidia_fb_reserved", Unit: "GB", Factor: 1.048576e-3},
 		"DCGM_FI_PROF_DRAM_ACTIVE":         {Name: "nvidia_dram_active", Unit: "%", Factor: 100},
+		"DCGM_FI_PROF_SM_OCCUPANCY":        {Name: "nvidia_sm_occupancy", Unit: "%", Factor: 100},
 		"DCGM_FI_DEV_MADE_UP":              {Name: "nvidia_made_up", Unit: "J", Factor: 1e-3},
 		"DCGM_FI_DEV_BIG":                  {Name: "nvidia_big", Unit: "J", Factor: 1e6},
 		"DCGM_FI_DEV_MEMORY_TEMP":          {Name: "nvidia_memory_temperature", Unit: "C", Factor: 1},

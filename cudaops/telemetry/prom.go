@@ -87,7 +87,7 @@ func (s *Set) parse(text []byte) Page {
 		}
 
 		// The page may have a different notation of the same unit.
-		if unit, factor, ok := unitOf(f.GetHelp()); ok && unit == m.Unit {
+		if unit, factor, ok := unitOf(m.Field, f.GetHelp()); ok && unit == m.Unit {
 			m.Factor = factor
 		}
 
