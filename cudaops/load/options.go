@@ -350,7 +350,7 @@ var options = []Option{
 		Doc: "upper bound of token ids"},
 	{
 		Name: "trace",
-		Doc:  "recorded trace of mooncake, BurstGPT, coding agents or OpenTelemetry; replaces prompts and arrivals",
+		Doc:  "recorded trace of mooncake, Bailian, BurstGPT, coding agents or OpenTelemetry; replaces prompts and arrivals",
 		Flag: "--input-file",
 	},
 	{Name: "trace_speed", Default: 1, Needs: "trace", Positive: true, Doc: "speedup of a trace's replay"},

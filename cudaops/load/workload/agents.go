@@ -57,6 +57,8 @@ func (e *traceEntry) lines(number int) ([]traceLine, error) {
 		return e.agent(cmp.Or(e.ID, fmt.Sprintf("trace_%06d", number)), number, e.Requests), nil
 	case e.Resources != nil:
 		return e.spans()
+	case e.Chat != nil && e.Timestamp != nil:
+		e.Timestamp, e.block = new(*e.Timestamp*1e3), bailianTokens
 	case e.At != nil && e.Request*e.Response == 0:
 		return nil, nil
 	case e.At != nil:

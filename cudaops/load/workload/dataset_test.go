@@ -3,6 +3,7 @@ package workload
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +126,20 @@ func TestUnknownFields(t *testing.T) {
 		if err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+}
+
+// TestBailianTrace reads requests with times in seconds and blocks of 16 tokens.
+func TestBailianTrace(t *testing.T) {
+	list, err := Trace(strings.NewReader(`{"chat_id": 1, "parent_chat_id": -1, "timestamp": 61.1, "input_length": 20, "output_length": 7, "type": "text", "turn": 1, "hash_ids": [1, 2]}
+{"chat_id": 2, "parent_chat_id": 1, "timestamp": 62.6, "input_length": 40, "output_length": 8, "type": "text", "turn": 2, "hash_ids": [1, 3, 4]}`),
+		"a.jsonl", Config{})
+	if err != nil || len(list) != 2 || list[0].At != 0 || list[1].At.Round(time.Microsecond) != 1500*time.Millisecond {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	a, b := strings.Fields(textOf(t, list[0].Turns[0])), strings.Fields(textOf(t, list[1].Turns[0]))
+	if len(a) != 20 || len(b) != 40 || !slices.Equal(a[:16], b[:16]) || slices.Equal(a[16:], b[16:20]) {
+		t.Errorf("%v\n%v", a, b)
 	}
 }
 

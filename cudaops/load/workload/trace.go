@@ -15,6 +15,9 @@ import (
 // BlockTokens is the number of tokens per hash id of a mooncake trace.
 const BlockTokens = 512
 
+// bailianTokens is the number of tokens per hash id of a trace of Bailian.
+const bailianTokens = 16
+
 // traceLine is one request of a trace, as a line of a mooncake trace has it.
 type traceLine struct {
 	// Timestamp is in ms. Delay is in ms after the previous turn.
@@ -34,6 +37,9 @@ type traceLine struct {
 	Request  int      `json:"Request tokens"`
 	Response int      `json:"Response tokens"`
 
+	// Bailian's id of a request, whose time is in seconds and whose blocks have bailianTokens.
+	Chat *json.RawMessage `json:"chat_id"`
+
 	block int  // tokens per hash id, or 0 for BlockTokens
 	whole bool // the prompt contains earlier turns
 }
@@ -41,6 +47,7 @@ type traceLine struct {
 // Trace reads requests from a file; see objects for its formats. An object is one of
 //
 //   - a request of a mooncake trace with timestamp (ms), input_length, output_length and hash_ids, or text_input
+//   - a request of Bailian, in which timestamp is in seconds
 //   - a request of BurstGPT
 //   - a conversation of a coding agent, as kv-cache-tester records them
 //   - spans of OpenTelemetry with token counts of generative AI, in OTLP's JSON encoding
