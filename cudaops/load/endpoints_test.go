@@ -172,6 +172,12 @@ func TestBurstTrace(t *testing.T) {
 			time.Duration(truth[1].Received-truth[0].Received) != time.Second {
 			t.Errorf("%+v", truth)
 		}
+
+		set.Sampling = SamplingShuffle // would send requests of later times first, and the earlier ones late
+		_, err := Run(t.Context(), set, Options{Dial: srv.Dial})
+		if err == nil || !strings.Contains(err.Error(), "have times") {
+			t.Error(err)
+		}
 	})
 }
 

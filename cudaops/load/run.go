@@ -322,6 +322,11 @@ func (r *runner) makePrompts() error {
 			r.once = s.Sessions == 0 && s.Users == 0
 		}
 
+		if s.Trace != "" && s.RequestRate == 0 && list[0].At >= 0 && s.Sampling != SamplingSequential {
+			return fmt.Errorf("sampling is %q, and the requests of %s have times; remove sampling, or give the load a "+
+				"request_rate", s.Sampling, filepath.Base(s.Trace))
+		}
+
 		if r.once && s.Dataset != "" && s.RequestRate == 0 && s.Concurrency > len(list) {
 			return fmt.Errorf("concurrency is %d, and only the %d conversations of %s can be open; give the load requests, so "+
 				"that they are sent again, or lower concurrency", s.Concurrency, len(list), filepath.Base(s.Dataset))
