@@ -45,7 +45,13 @@ func TestLimitsOfOptions(t *testing.T) {
 		"concurrency is 100001; it must be from 0 to 100000":          func(s *Settings) { s.Concurrency = 100_001 },
 		"image_width is 9000; it must be from 1 to 8192":              func(s *Settings) { s.ImageWidth = 9000 },
 		"arrival_smoothness is 0; it must be above 0":                 func(s *Settings) { s.Smoothness = 0 },
-		`arrival is "uniform"; it must be one of constant, poisson`:   func(s *Settings) { s.Arrival = "uniform" },
+		`arrival_smoothness is the shape of gamma arrivals, and arrival is "poisson"`: func(s *Settings) {
+			s.RequestRate, s.Smoothness = 1, 0.25
+		},
+		"users decide the time between turns; remove": func(s *Settings) {
+			s.Users, s.RequestRate, s.RateRamp = 2, 1, 1
+		},
+		`arrival is "uniform"; it must be one of constant, poisson`: func(s *Settings) { s.Arrival = "uniform" },
 		"concurrency is 8, and only 6 requests can be open": func(s *Settings) {
 			s.Concurrency, s.Requests, s.Sessions = 8, 6, 7
 		},

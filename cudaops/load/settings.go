@@ -354,8 +354,13 @@ func (s *Settings) Settle() error {
 	case s.Users > 0 && s.RequestRate == 0:
 		return errors.New("users is set and request_rate is not; give the rate that all users have together")
 
-	case s.Users > 0 && (s.TurnDelay > 0 || s.Trace != ""):
-		return errors.New("users decide the time between turns; remove turn_delay and trace")
+	case s.Users > 0 && (s.TurnDelay > 0 || s.Trace != "" || s.RateRamp > 0 ||
+		s.given["arrival"] && s.Arrival != workload.Constant):
+		return errors.New("users decide the time between turns; remove turn_delay, trace, request_rate_ramp and arrival")
+
+	case s.Smoothness != 1 && s.Arrival != workload.Gamma:
+		return fmt.Errorf("arrival_smoothness is the shape of gamma arrivals, and arrival is %q; set it to %q, or remove "+
+			"arrival_smoothness", s.Arrival, workload.Gamma)
 
 	case s.Users > 0 && s.Requests > 0 && s.Requests < s.Users:
 		return fmt.Errorf("there are %d requests for %d users; each needs at least one", s.Requests, s.Users)
