@@ -3,6 +3,7 @@ package load
 import (
 	"slices"
 	"sync"
+	"time"
 )
 
 // pool hands out slots. It prefers the slot used last, whose connection is the warmest.
@@ -15,12 +16,18 @@ type pool struct {
 	cap chan int64
 }
 
+// newPool returns a pool of all slots. In the concurrency ramp, one place after the other becomes free.
 func newPool(r *runner) *pool {
 	l := &pool{r: r, idle: slices.Clone(r.slots)}
 	if n := r.settings.Concurrency; n > 0 {
 		l.cap = make(chan int64, n)
-		for range n {
-			l.cap <- 0
+		for i := range n {
+			wait := seconds(r.settings.ConcurrencyRamp) * time.Duration(i) / time.Duration(n)
+			if wait == 0 {
+				l.cap <- 0
+				continue
+			}
+			time.AfterFunc(wait, func() { l.cap <- r.now() })
 		}
 	}
 	return l

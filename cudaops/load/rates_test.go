@@ -1,6 +1,7 @@
 package load
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -56,6 +57,29 @@ func TestRateWithCap(t *testing.T) {
 		// latency but not of the client's lag.
 		if wait := last.Start - last.Credit; time.Duration(wait) != 160*time.Millisecond || last.Lag() != 0 {
 			t.Errorf("it waited %v and lagged by %v", time.Duration(wait), last.Lag())
+		}
+	})
+}
+
+func TestRateWithRamp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := quick()
+		set.Concurrency, set.ConcurrencyRamp, set.RequestRate, set.Arrival = 4, 2, 1000, "constant"
+		set.Requests, set.OSL = 40, 1
+		res, recs := start(t, server(t, loadtest.Options{TTFT: 100 * time.Millisecond}), set, Options{})
+		for i, want := range []int{1, 2, 3, 4} { // each half second
+			from := res.Profiling.From + int64(i)*int64(500*time.Millisecond)
+			part := slices.DeleteFunc(slices.Clone(recs), func(r aiperf.Record) bool {
+				return r.Start < from || r.Start >= from+int64(500*time.Millisecond)
+			})
+			if n := mostOpen(part); n != want {
+				t.Errorf("in half second %d, %d requests were open, want %d", i, n, want)
+			}
+		}
+		for _, r := range recs {
+			if r.Lag() != 0 {
+				t.Errorf("request %d lagged by %v", r.Number, time.Duration(r.Lag()))
+			}
 		}
 	})
 }
