@@ -322,6 +322,15 @@ func (r *runner) makePrompts() error {
 			r.once = s.Sessions == 0 && s.Users == 0
 		}
 
+		if s.Batch > 0 && turns > len(list) {
+			return fmt.Errorf("batch is %d, and conversations of %s have several turns, which are not sent at once; remove "+
+				"batch", s.Batch, filepath.Base(s.Dataset))
+		}
+		if r.once && s.Batch > 0 && s.Requests%s.Batch != 0 {
+			return fmt.Errorf("batch is %d, and %s has %d prompts; give the load requests, a multiple of batch", s.Batch,
+				filepath.Base(s.Dataset), s.Requests)
+		}
+
 		if s.Trace != "" && s.RequestRate == 0 && list[0].At >= 0 && s.Sampling != SamplingSequential {
 			return fmt.Errorf("sampling is %q, and the requests of %s have times; remove sampling, or give the load a "+
 				"request_rate", s.Sampling, filepath.Base(s.Trace))

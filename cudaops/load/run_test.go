@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -493,4 +495,39 @@ func TestWarmupOfADataset(t *testing.T) {
 			t.Errorf("%d of 5 requests succeeded", n)
 		}
 	})
+}
+
+// TestBatchesOfADataset checks that a load of batches sends each prompt of its file once, or reports why it cannot.
+func TestBatchesOfADataset(t *testing.T) {
+	for _, c := range []struct {
+		text            string
+		batch, sessions int
+		want            string
+	}{
+		{`{"text": "a"}`, 2, 0, "[6 3]"},
+		{`{"text": "a"}`, 2, 4, "[4 2]"},
+		{`{"text": "a"}`, 4, 0, "batch is 4, and prompts.jsonl has 6 prompts"},
+		{`{"text": "a"}`, 4, 2, "batch is 4; requests (0), sessions (2)"},
+		{`{"text": "a", "session_id": 1}`, 1, 0, "conversations of prompts.jsonl have several turns"},
+	} {
+		path := filepath.Join(t.TempDir(), "prompts.jsonl")
+		if err := os.WriteFile(path, []byte(strings.Repeat(c.text+"\n", 6)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			s := quick()
+			s.Dataset, s.Requests, s.Concurrency, s.Batch, s.Sessions = path, 0, 0, c.batch, c.sessions
+			srv := server(t, loadtest.Options{TTFT: time.Millisecond})
+			res, err := Run(t.Context(), s, Options{Dial: srv.Dial})
+			got := fmt.Sprint(err)
+			if err == nil {
+				got = fmt.Sprint([]int{res.Profiling.Summary.Succeeded, len(res.Profiling.Batches)})
+			}
+			if !strings.Contains(got, c.want) {
+				t.Errorf("%+v: %s", c, got)
+			}
+			srv.Close()
+			srv.Wait()
+		})
+	}
 }

@@ -251,7 +251,7 @@ func (s *Settings) Settle() error {
 	before := *s
 	if s.Batch > 0 {
 		s.Concurrency = cmp.Or(s.Concurrency, s.Batch)
-		if s.Requests == 0 && s.Duration == 0 {
+		if s.Requests == 0 && s.Duration == 0 && s.Sessions == 0 && s.Dataset == "" {
 			s.Requests = s.Batch
 		}
 	}
@@ -330,9 +330,9 @@ func (s *Settings) Settle() error {
 			s.Concurrency,
 		)
 
-	case s.Batch > 0 && (s.Requests%s.Batch != 0 || s.WarmupRequests%s.Batch != 0):
-		return fmt.Errorf("batch is %d; requests (%d) and warmup_requests (%d) must be multiples of it", s.Batch,
-			s.Requests, s.WarmupRequests)
+	case s.Batch > 0 && (s.Requests%s.Batch != 0 || s.Sessions%s.Batch != 0 || s.WarmupRequests%s.Batch != 0):
+		return fmt.Errorf("batch is %d; requests (%d), sessions (%d) and warmup_requests (%d) must be multiples of it",
+			s.Batch, s.Requests, s.Sessions, s.WarmupRequests)
 
 	case s.RequestRate == 0 && s.Trace == "" && s.open() > 0 && s.Concurrency > s.open():
 		return fmt.Errorf("concurrency is %d, and only %d requests can be open; give the load more requests", s.Concurrency,
