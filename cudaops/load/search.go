@@ -79,6 +79,10 @@ func (s *Search) within(load *Settings) (*Search, error) {
 		waits = waits || strings.HasPrefix(name, "effective_latency")
 	}
 
+	if err := load.checkStreamed(s.SLO); err != nil {
+		return nil, fmt.Errorf("search: %w", err)
+	}
+
 	_, good := s.SLO["good_fraction"]
 	_, goodput := s.SLO["goodput"]
 	switch {

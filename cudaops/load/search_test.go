@@ -251,6 +251,26 @@ func TestInvalidSearches(t *testing.T) {
 	}
 }
 
+// TestLimitsThatNeedAStream checks that a limit is an error if no response has its metric.
+func TestLimitsThatNeedAStream(t *testing.T) {
+	options := map[string]any{"url": "127.0.0.1:1", "model": "m", "streaming": false}
+	for name, streamed := range map[string]bool{"tpot": true, "ttft_p99": true, "time_to_first_token": true, "icl": true,
+		"throughput_per_user": true, "latency": false, "latency_p99": false, "throughput": false} {
+		c := worker.Case{Op: "chat", Params: []byte(`{}`)}
+		for _, block := range []string{"load", "search"} {
+			text := fmt.Sprintf(`{"load": {"slo": {%q: 1}}}`, name)
+			if block == "search" {
+				text = fmt.Sprintf(`{"load": {"requests": 8}, "search": {"over": "concurrency", "slo": {%q: 1}}}`, name)
+			}
+			err := NewHost(worker.Init{Options: options, Blocks: json.RawMessage(text)}).Check(c)
+			unknown := strings.Contains(fmt.Sprint(err), "no metric") || strings.Contains(fmt.Sprint(err), "is no column")
+			if got := strings.Contains(fmt.Sprint(err), "which only streams have"); got != streamed && !unknown {
+				t.Errorf("%s of %s: %v", name, block, err)
+			}
+		}
+	}
+}
+
 func TestRepeatsAverageSharesOfRepeats(t *testing.T) {
 	row := repeated([]worker.Row{{"cached_prompt_share": 0.0, "client_cpu_share": 0.25, "client_sched_p99": 1.0},
 		{"cached_prompt_share": 1.0, "client_cpu_share": 0.75, "client_sched_p99": 3.0}})

@@ -391,6 +391,10 @@ func (s *Settings) Settle() error {
 		return err
 	}
 
+	if err := s.checkStreamed(s.SLO); err != nil {
+		return err
+	}
+
 	if err := s.checkGenerators(); err != nil {
 		return err
 	}
@@ -401,6 +405,17 @@ func (s *Settings) Settle() error {
 
 	_, err := s.Target()
 	return err
+}
+
+// checkStreamed returns an error if responses without a stream cannot meet a limit, because they lack its metric.
+func (s *Settings) checkStreamed(slo map[string]float64) error {
+	streams := s.Streaming && openai.Endpoint(s.EndpointType).Generates()
+	for _, name := range slices.Sorted(maps.Keys(slo)) {
+		if !streams && aiperf.Streamed(name) {
+			return fmt.Errorf("slo has %s, which only streams have, and responses are not streamed; remove it", name)
+		}
+	}
+	return nil
 }
 
 // open returns how many requests can be open at once if concurrency has no limit, or 0 if that is unlimited.

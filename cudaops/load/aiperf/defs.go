@@ -313,6 +313,20 @@ func ParseSLO(limits map[string]float64) (SLO, error) {
 	return slo, nil
 }
 
+// streamed are the metrics that need the times of single messages, which only streams have.
+var streamed = []Def{perRequest[TTFT], perRequest[TTFO], perRequest[TTST], perRequest[ITL], perRequest[DecodeDuration],
+	perRequest[OutputPerUser], perRequest[PrefillPerUser], InterChunk}
+
+// Streamed reports whether only streams have a metric, by its tag, short name or column.
+func Streamed(name string) bool {
+	if i, ok := sloNames[name]; ok {
+		name = perRequest[i].Tag
+	}
+	return slices.ContainsFunc(streamed, func(d Def) bool {
+		return name == d.Tag || d.Column != "" && (name == d.Column || strings.HasPrefix(name, d.Column+"_p"))
+	})
+}
+
 // Good reports whether a successful request meets all limits. A limit is not met if the request has no
 // value for its metric.
 func (s SLO) Good(v *Values) bool {
