@@ -115,9 +115,9 @@ const (
 	longest  = 1 << 48
 )
 
-// usable reports whether start and duration in nanoseconds are plausible.
+// usable reports whether start and duration in nanoseconds are plausible. CUPTI writes 0 for both if it has no time.
 func usable(start, dur int64) bool {
-	return dur >= 0 && dur <= longest && start > -farthest && start < farthest
+	return (start != 0 || dur != 0) && dur >= 0 && dur <= longest && start > -farthest && start < farthest
 }
 
 // plus adds two times and saturates at the largest int64.

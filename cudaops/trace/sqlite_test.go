@@ -72,11 +72,11 @@ func TestSQLite(t *testing.T) {
 
 	// What has no start is left out. It does not begin at 0.
 	got, err = Read(sqliteFile(t, exported+`INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES
-  (NULL, 200, 0, 7, 9, 281474976710656 + 7 * 0x1000000, 1, 1, 1, 1);
+  (NULL, 200, 0, 7, 9, 281474976710656 + 7 * 0x1000000, 1, 1, 1, 1), (0, 0, 0, 7, 8, 281474976710656 + 7 * 0x1000000, 1, 1, 1, 1);
 INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (NULL, 130, 0, 281474976710656 + 7 * 0x1000000);
 INSERT INTO NVTX_EVENTS VALUES (NULL, 180, 'ProfilerStep#2', NULL);`), Options{})
 	if err != nil || got[0].Kernels != 2 || *got[0].SpanNs != 160 || *got[0].CopyNs != 40 || got[0].Steps != 1 ||
-		got[0].Warning != "left out: 1 kernel without a usable time" {
+		got[0].Warning != "left out: 2 kernels without a usable time" {
 		t.Errorf("%s, %v", dump(got), err)
 	}
 
