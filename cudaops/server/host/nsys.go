@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -163,6 +164,11 @@ func (h *Host) readNsys(ctx context.Context, report, nsys string, t *tracing) er
 	if err != nil {
 		return fmt.Errorf("the report of nsys: %w", err)
 	}
+
+	// Ranks have GPUs in order. The report has the kernels of all of them in any order.
+	slices.SortStableFunc(results, func(a, b *trace.Analysis) int {
+		return cmp.Or(cmp.Compare(len(a.Device), len(b.Device)), cmp.Compare(a.Device, b.Device))
+	})
 
 	for i, r := range results {
 		t.ranks[i] = figures(r)

@@ -339,7 +339,7 @@ func TestNsysPass(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "nsys")
 	testutil.WriteProgram(t, script, nsys)
-	for mode, more := range map[string]string{"report": "", "untimed": ", (300, 299, 0, 2)"} {
+	for mode, more := range map[string]string{"report": "", "untimed": ", (300, 299, 0, 2)", "ranks": ", (90, 95, 1, 2)"} {
 		db, err := sqlite3.Open("file:" + filepath.Join(filepath.Dir(script), mode+".sqlite"))
 		if err != nil {
 			t.Fatal(err)
@@ -347,11 +347,19 @@ func TestNsysPass(t *testing.T) {
 		err = db.Exec(`CREATE TABLE StringIds (id, value);
 INSERT INTO StringIds VALUES (1, 'ncclDevKernel_AllReduce_x'), (2, 'gemm');
 CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, shortName);
-INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (100, 150, 0, 1), (120, 200, 0, 2)` + more)
+INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ` + strings.TrimPrefix(more+", (100, 150, 0, 1), (120, 200, 0, 2)", ", "))
 		if err := errors.Join(err, db.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}
+
+	// The GPUs of a report are ranks in their order, also if the first kernel is another one's.
+	report, of := filepath.Join(t.TempDir(), "a.nsys-rep"), &tracing{ranks: map[int]*rankFigures{}}
+	err := errors.Join(os.WriteFile(report, []byte("ranks"), 0o644), new(Host).readNsys(t.Context(), report, script, of))
+	if err != nil || len(of.ranks) != 2 || of.ranks[0].Kernels != 2 || of.ranks[1].Kernels != 1 {
+		t.Errorf("%+v, %v", of.ranks, err)
+	}
+
 	for _, c := range []struct {
 		mode, want string
 		file       string
