@@ -1,6 +1,8 @@
 package load
 
 import (
+	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -8,6 +10,7 @@ import (
 
 	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/workload"
+	"aicplan/cudaops/worker"
 )
 
 // TestOptionsMatchFields compares the declared options with the fields of Settings.
@@ -63,6 +66,32 @@ func TestLimitsOfOptions(t *testing.T) {
 		change(&s)
 		if err := s.Settle(); err == nil || !strings.HasPrefix(err.Error(), strings.TrimSuffix(want, " it")) {
 			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// TestSettingsWithoutEffect checks that a setting is an error if the load does not use it.
+func TestSettingsWithoutEffect(t *testing.T) {
+	t.Parallel()
+	for load, want := range map[string]string{
+		`{"arrival": "constant"}`:                                             "arrival is set and request_rate is not",
+		`{"arrival": "constant", "request_rate": 2}`:                          "",
+		`{"osl_stddev": 3}`:                                                   "osl_stddev is set and osl is not",
+		`{"osl_stddev": 0}`:                                                   "",
+		`{"osl_stddev": 3, "osl": 9}`:                                         "",
+		`{"osl_stddev": 3, "osl": 9, "dataset": "a.txt"}`:                     "osl_stddev shapes generated prompts",
+		`{"users": 2, "request_rate": 2, "arrival": "gamma", "isl": 9}`:       "users decide the time between turns",
+		`{"users": 2, "request_rate": 2, "arrival": "constant", "isl": 9}`:    "",
+		`{"request_rate": 2, "arrival": "constant", "arrival_smoothness": 2}`: "arrival_smoothness is the shape of gamma",
+		`{"request_rate": 2, "arrival": "poisson", "request_rate_ramp": 1}`:   "",
+		`{"request_rate": 2, "concurrency": 2, "concurrency_ramp": 1}`:        "",
+		`{"request_rate": 2, "arrival": "gamma", "arrival_smoothness": 0.25}`: "",
+	} {
+		h := NewHost(worker.Init{Options: map[string]any{"url": "h", "model": "m"},
+			Blocks: json.RawMessage(`{"load": ` + load + `}`)})
+		err := h.Check(worker.Case{Op: "chat", Params: []byte(`{}`)})
+		if (err == nil) != (want == "") || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v, want %q", load, err, want)
 		}
 	}
 }
