@@ -173,6 +173,9 @@ func TestStepsOfMergedRanks(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]func(rank int) string{
 		"SGLang": func(rank int) string { return fmt.Sprintf(`"pid":"[TP0%d] %d","args":{"device":0`, rank, rank) },
+		"SGLang with experts": func(rank int) string {
+			return fmt.Sprintf(`"pid":"[TP0%d-EP0%d] %d","args":{"device":0`, rank, rank, rank)
+		},
 		"TraceLens": func(rank int) string {
 			return fmt.Sprintf(`"pid":%d,"args":{"device":0,"rank":%d`, 1000*rank, rank)
 		},

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -416,8 +415,8 @@ func (r *eventReader) take(e *traceEvent, iv interval) {
 		s, a := span{interval: iv, name: n, onGPU: e.onGPU()}, e.details()
 		if s.onGPU {
 			s.origin = a.origin
-		} else if rank := cmp.Or(a.rank, RankOfName(a.pid)); rank != nil {
-			s.process = processOf(*rank)
+		} else {
+			s.process = processOf(a.pid, a.rank)
 		}
 		rec.ranges = append(rec.ranges, s)
 	}

@@ -1,6 +1,9 @@
 package trace
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // fused returns a warning if processes of a merged trace have the same id, or "".
 func (r *recording) fused() string {
@@ -26,8 +29,18 @@ func (r *recording) label(d *device) string {
 	return d.device
 }
 
-// processOf returns the process of a rank, as ranges of the host have it in a merged trace.
-func processOf(rank int) string { return "rank " + strconv.Itoa(rank) }
+// processOf returns what the events of the host and of the device of one process have in common in a merged trace: the
+// rank, or the label that SGLang puts before the process id, such as [TP00-EP00]. It returns "" if there is neither.
+func processOf(pid string, rank *int) string {
+	if rank != nil {
+		return strconv.Itoa(*rank)
+	}
+	label, _, merged := strings.Cut(pid, "] ")
+	if !merged || !strings.HasPrefix(label, "[") {
+		return ""
+	}
+	return label
+}
 
 // rankOf returns the rank of a device, or nil if it is unknown. The file's rank belongs to its only device. A
 // merged file has the devices of several ranks: the events or the ids of processes contain the ranks, or the devices

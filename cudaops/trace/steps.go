@@ -29,10 +29,7 @@ func stepRank(name string) int {
 // processes that run kernels of other devices, are no steps of this one. The profiler projects a step onto each
 // stream. Such ranges are merged if their name has the number of the step, else if they overlap.
 func (r *recording) steps(d *device) []span {
-	process := ""
-	if rank := r.rankOf(d); rank != nil {
-		process = processOf(*rank)
-	}
+	process := processOf(d.pid, d.rank)
 	isOwn := func(s span) bool {
 		if s.onGPU {
 			return s.origin == d.origin || s.device == d.pid
