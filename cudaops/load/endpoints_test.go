@@ -181,6 +181,30 @@ func TestBurstTrace(t *testing.T) {
 	})
 }
 
+// TestWarmupOfATrace checks that the first requests of a replay are not those of the warm-up.
+func TestWarmupOfATrace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	var text strings.Builder
+	for i := range 8 {
+		fmt.Fprintf(&text, "{\"timestamp\": %d, \"input_length\": 20, \"output_length\": 2}\n", i)
+	}
+	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		set := quick()
+		set.Trace, set.Requests, set.WarmupRequests, set.Concurrency = path, 5, 3, 0
+		_, recs := start(t, server(t, loadtest.Options{}), set, Options{})
+		seen := map[string]bool{}
+		for _, r := range recs {
+			seen[r.Conversation] = true
+		}
+		if len(recs) != 8 || len(seen) != 8 {
+			t.Errorf("%d requests of %d conversations, want 8 of 8", len(recs), len(seen))
+		}
+	})
+}
+
 // TestAgenticTrace checks that requests with whole prompts are sent once, without the responses before them, even if
 // there are more places than conversations. The pause of 2 s between them is divided by the trace speed.
 func TestAgenticTrace(t *testing.T) {

@@ -71,7 +71,12 @@ func (r *runner) phase(ctx context.Context, warmup bool, client *Client) (*Phase
 		s.messages.Store(0)
 	}
 
-	replay := !warmup && s.Trace != "" && r.conversations.At(0).At >= 0 && s.RequestRate == 0
+	timed := s.Trace != "" && r.conversations.At(0).At >= 0 && s.RequestRate == 0
+	replay := timed && !warmup
+	if timed && warmup { // from the end, because the replay begins at the first request and a server may have a cache
+		r.next = max(0, r.conversations.Len()-s.WarmupRequests)
+	}
+
 	p.cut, p.cutoff = context.WithCancel(ctx)
 	defer p.cutoff()
 	p.prepare(ctx, replay)
