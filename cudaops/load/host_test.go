@@ -224,11 +224,16 @@ func TestInvalidCases(t *testing.T) {
 }
 
 func TestCaseFailsIfAllRequestsFail(t *testing.T) {
-	_, addr := listen(t, loadtest.Options{Faults: []loadtest.Fault{{Kind: loadtest.FaultStatus, Every: 1, Status: 503}}})
-	e := measure(t, map[string]any{"url": addr, "model": "m"}, `{}`, "chat", `{}`)
-	if e.failure == nil || !strings.Contains(e.failure.Message, "all 10 requests failed") ||
-		!strings.Contains(e.failure.Message, "503") {
-		t.Errorf("%+v", e.failure)
+	for want, fault := range map[string]loadtest.Fault{
+		"503":                      {Kind: loadtest.FaultStatus, Every: 1, Status: 503},
+		"set require_done = false": {Kind: loadtest.FaultNoDone, Every: 1},
+	} {
+		_, addr := listen(t, loadtest.Options{Faults: []loadtest.Fault{fault}, TokenSpread: 3})
+		e := measure(t, map[string]any{"url": addr, "model": "m"}, `{"load": {"osl": 9}}`, "chat", `{}`)
+		if e.failure == nil || !strings.Contains(e.failure.Message, "all 10 requests failed") ||
+			!strings.Contains(e.failure.Message, want) {
+			t.Errorf("%+v, want %s", e.failure, want)
+		}
 	}
 }
 

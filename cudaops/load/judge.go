@@ -91,8 +91,7 @@ func (s *slot) failure(res *http.Response, after time.Duration, cancelled bool) 
 		}
 		return fail(0, aiperf.TypeStream, "the stream has no messages with output; it begins with %.120q", other)
 	} else if s.done == 0 && s.r.settings.RequireDone {
-		return fail(0, aiperf.TypeStream, "the stream ended without [DONE] after %d messages with output",
-			len(rec.Times))
+		return fail(0, aiperf.TypeStream, noDone+" after %d messages with output", len(rec.Times))
 	}
 
 	if len(rec.Times) == 0 {
@@ -104,6 +103,9 @@ func (s *slot) failure(res *http.Response, after time.Duration, cancelled bool) 
 
 	return nil
 }
+
+// noDone begins the failure of a stream without [DONE].
+const noDone = "the stream ended without [DONE]"
 
 func fail(code int, kind, format string, args ...any) *aiperf.Failure {
 	return &aiperf.Failure{Code: code, Type: kind, Message: fmt.Sprintf(format, args...)}

@@ -15,6 +15,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -238,6 +240,9 @@ func allFailed(res *Traffic) error {
 	text := fmt.Sprintf("all %d requests failed; %d of them: %s", sum.Requests, e.Count, describe(e.Failure))
 	if res.EndedBy != "requests" {
 		text += "; the load ended by " + res.EndedBy
+	}
+	if !slices.ContainsFunc(sum.Errors, func(e aiperf.ErrorCount) bool { return !strings.HasPrefix(e.Message, noDone) }) {
+		text += "; if the server never sends it, set require_done = false"
 	}
 	return worker.Failed(class, "%s", text)
 }
