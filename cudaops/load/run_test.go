@@ -285,6 +285,22 @@ func TestMultiTurn(t *testing.T) {
 	})
 }
 
+// TestLoadsOfADurationHaveDifferentPrompts checks that a load with many requests repeats no prompt.
+func TestLoadsOfADurationHaveDifferentPrompts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := quick()
+		s.Requests, s.Duration, s.Concurrency, s.OSL = 0, 1, 100, 1
+		_, recs := start(t, server(t, loadtest.Options{TTFT: 8 * time.Millisecond}), s, Options{})
+		seen := map[string]bool{}
+		for _, r := range recs {
+			seen[r.Conversation] = true
+		}
+		if len(recs) < 12_000 || len(seen) != len(recs) {
+			t.Errorf("%d requests of %d conversations", len(recs), len(seen))
+		}
+	})
+}
+
 // TestLastRequestEndsPauses checks that a phase ends with its last request, and not with a pause before a turn that is
 // not sent.
 func TestLastRequestEndsPauses(t *testing.T) {

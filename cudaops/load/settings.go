@@ -278,7 +278,7 @@ func (s *Settings) Settle() error {
 		case s.Requests > 0:
 			s.Entries = s.Requests
 		default:
-			s.Entries = 10_000
+			s.Entries = endless
 		}
 		s.Entries += s.WarmupRequests
 	}
@@ -406,6 +406,9 @@ func (s *Settings) Settle() error {
 	_, err := s.Target()
 	return err
 }
+
+// endless is the number of conversations of a load without a number of requests. Further requests repeat them.
+const endless = 1 << 20
 
 // checkStreamed returns an error if responses without a stream cannot meet a limit, because they lack its metric.
 func (s *Settings) checkStreamed(slo map[string]float64) error {
