@@ -180,5 +180,6 @@ func (h *Host) readNsys(ctx context.Context, report, nsys string, t *tracing) er
 		}
 	}
 
+	t.note = trace.Align(results)
 	return nil
 }

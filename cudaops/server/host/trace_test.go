@@ -339,7 +339,8 @@ func TestNsysPass(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "nsys")
 	testutil.WriteProgram(t, script, nsys)
-	for mode, more := range map[string]string{"report": "", "untimed": ", (300, 299, 0, 2)", "ranks": ", (90, 95, 1, 2)"} {
+	for mode, more := range map[string]string{"report": "", "untimed": ", (300, 299, 0, 2)",
+		"ranks": ", (90, 95, 1, 2), (100, 170, 1, 1)"} {
 		db, err := sqlite3.Open("file:" + filepath.Join(filepath.Dir(script), mode+".sqlite"))
 		if err != nil {
 			t.Fatal(err)
@@ -356,8 +357,12 @@ INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ` + strings.TrimPrefix(more+", (10
 	// The GPUs of a report are ranks in their order, also if the first kernel is another one's.
 	report, of := filepath.Join(t.TempDir(), "a.nsys-rep"), &tracing{ranks: map[int]*rankFigures{}}
 	err := errors.Join(os.WriteFile(report, []byte("ranks"), 0o644), new(Host).readNsys(t.Context(), report, script, of))
-	if err != nil || len(of.ranks) != 2 || of.ranks[0].Kernels != 2 || of.ranks[1].Kernels != 1 {
-		t.Errorf("%+v, %v", of.ranks, err)
+	if err != nil || len(of.ranks) != 2 || of.ranks[0].result.Device != "0" || of.ranks[1].result.Device != "1" {
+		t.Fatalf("%+v, %v", of.ranks, err)
+	}
+	if r := of.ranks[1]; r.WaitNs == nil || *r.WaitNs != 20 || r.result.Imbalance == nil ||
+		*r.result.Imbalance != 100.0/75 {
+		t.Errorf("%+v, note %q", r, of.note)
 	}
 
 	for _, c := range []struct {
