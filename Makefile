@@ -86,7 +86,9 @@ install: build ## install the program, man page and completion below PREFIX (/us
 release: build ## write archives with the program, plans and man page for RELEASES, and their checksums, to DIST
 	rm -rf $(DIST) && mkdir -p $(DIST)
 	for p in $(RELEASES); do n=aicplan-$$(bin/aicplan --version | cut -d' ' -f2)-$${p%/*}-$${p#*/}; \
-		mkdir $(DIST)/$$n && CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -trimpath -ldflags="-s -w $(COMMIT)" -o $(DIST)/$$n/aicplan ./cmd/aicplan && \
+		cc=$$($(GO) env CC); case $${p#*/} in $$($(GO) env GOARCH)) ;; amd64) cc=x86_64-linux-gnu-gcc ;; arm64) cc=aarch64-linux-gnu-gcc ;; esac; \
+		command -v $$cc >/dev/null || { echo "$$p needs $$cc, because NVML is called through C; install it, or choose platforms: make release RELEASES=linux/amd64" >&2; exit 1; }; \
+		mkdir $(DIST)/$$n && CGO_ENABLED=1 CC=$$cc GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -trimpath -ldflags="-s -w $(COMMIT)" -o $(DIST)/$$n/aicplan ./cmd/aicplan && \
 		bin/aicplan completion man > $(DIST)/$$n/aicplan.1 && cp -r LICENSE README.md plans $(DIST)/$$n && \
 		tar -C $(DIST) --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -czf $(DIST)/$$n.tar.gz $$n && rm -r $(DIST)/$$n || exit 1; done
 	cd $(DIST) && sha256sum *.tar.gz > SHA256SUMS && cat SHA256SUMS
