@@ -30,9 +30,13 @@ type Code struct {
 	Entry string `json:"entry"`
 	// Files are the files of the op and those that they import.
 	Files []CodeFile `json:"files,omitempty"`
-	// Packages maps distributions that the files import, and those that they require, to versions.
+	// Packages maps distributions that the files import, and those that they require, to versions. Modules that
+	// the files import and that are not installed have the version absent.
 	Packages map[string]string `json:"packages,omitempty"`
 }
+
+// absent is the version of a module or distribution that is not there, also in answers of interpreters.
+const absent = "none"
 
 // CodeFile is one file of a Code.
 type CodeFile struct {
@@ -89,15 +93,42 @@ func CodeNow(e Entry, recorded func(entry string) *Code, python string) *Code {
 		return c
 	}
 
-	c.Packages = before.Packages
+	c.Packages = map[string]string{}
+	maps.Copy(c.Packages, before.Packages)
+	known := map[string]bool{}
+	for _, f := range before.Files {
+		known[f.Module] = true
+	}
+
 	for _, f := range before.Files {
 		if f.entry() {
 			continue
 		}
 
 		path := e.find(f, python)
-		if !c.add(e, CodeFile{Module: f.Module, Path: path}) && !isDir(filepath.Dir(path)) {
+		switch {
+		case c.add(e, CodeFile{Module: f.Module, Path: path}):
+		case !isDir(filepath.Dir(path)):
 			c.Files = append(c.Files, f) // it is on another machine
+		case !strings.Contains(f.Module, "."):
+			c.Packages[f.Module] = absent
+		}
+		// A folder without __init__.py is a package until there is a module of its name.
+		dir := strings.TrimSuffix(filepath.ToSlash(path), "/__init__.py")
+		for m := f.Module; strings.Contains(m, "."); {
+			m, dir = m[:strings.LastIndex(m, ".")], filepath.Dir(dir)
+			if !known[m] {
+				known[m] = true
+				parent := CodeFile{Module: m, Path: filepath.Join(dir, "__init__.py")}
+				c.add(e, CodeFile{Module: m, Path: e.find(parent, python)})
+			}
+		}
+	}
+
+	for name, version := range before.Packages {
+		if path := e.find(CodeFile{Module: name}, python); version == absent && path != "" && !known[name] {
+			delete(c.Packages, name)
+			c.add(e, CodeFile{Module: name, Path: path})
 		}
 	}
 	return c

@@ -4,7 +4,8 @@ The engine puts the digests of this code into the key of rows, and refuses rows 
 other code. The files of an op are found by the syntax trees of its files: Python's
 own parser finds the imports, and sys.modules or Python's own search their files. Modules that are imported in other ways count from the moment
 at which they are loaded, if they lie in the plan's folders or where Python searches: Triton loads what it generates
-from its cache. Installed distributions count by their versions."""
+from its cache. Installed distributions count by their versions, and modules that are
+imported and not there (import in a try statement) as distributions of the version "none"."""
 
 import ast
 import ctypes
@@ -48,7 +49,7 @@ class Imports:
     def of(self, op, entries):
         """The code of an op: its files, and distributions with their versions. Entries
         are paths of files and names of modules."""
-        found, dists, dynamic = {}, set(), False
+        found, dists, absent, dynamic = {}, set(), set(), False
         todo = self._loaded(self._own.get(op, ())) + [("", path) for path in self._linked.get(op, ())]
         for entry in entries:
             todo += [("", entry)] if os.path.isabs(entry) else self._resolved((0, entry, []), "", "")
@@ -67,10 +68,15 @@ class Imports:
             if other and not dynamic:
                 dynamic = True  # it may import what another op has loaded before
                 todo += [pair for names in self._own.values() for pair in self._loaded(names)]
+            if "." in name:
+                todo += self._resolved((0, name.rpartition(".")[0], []), "", "")
             for wanted in imports:
-                todo += self._resolved(wanted, name, path)
+                modules, top = self._resolved(wanted, name, path), wanted[1].partition(".")[0]
+                todo += modules
+                if not modules and not wanted[0] and _absent(top):
+                    absent.add(top)
         files = [{"module": name, "path": path, "sha256": sha} for path, (name, sha) in sorted(found.items())]
-        return {"files": files, "packages": _versions(dists)}
+        return {"files": files, "packages": {**dict.fromkeys(absent, "none"), **_versions(dists)}}
 
     def _loaded(self, names):
         """Loaded modules with files of the plan, or on Python's path in no distribution."""
@@ -133,6 +139,11 @@ def _path(name):
         return _archive(os.path.abspath(path)) if isinstance(path, str) else None
     spec = _spec(name)
     return os.path.abspath(spec.origin) if spec is not None and spec.has_location and spec.origin else None
+
+
+def _absent(top):
+    """Whether an import of a top-level module finds none."""
+    return top not in sys.modules and top not in sys.builtin_module_names and _spec(top) is None
 
 
 def _archive(path):
