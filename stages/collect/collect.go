@@ -180,6 +180,9 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 				bad("Wrong binding", "bind: %s.", err)
 			}
 		}
+		if b, ok := c.bind.(map[string]any); ok && len(b) == 0 {
+			c.bind = nil
+		}
 	}
 
 	if err := c.checkReads(); err != nil {

@@ -156,10 +156,15 @@ func (c *Config) excluded() map[string]string {
 
 func (c *Config) runtimeBeside() map[string]string {
 	out := maps.Clone(runtimes.Beside)
-	for name := range c.runtime.Options {
-		if c.about().Beside(name) {
+	for name, v := range c.runtime.Options {
+		if o := c.about().Option(name); c.about().Beside(name) {
 			out["options."+name] = "the kind of the runtime declares it"
+		} else if text, err := json.Marshal(stage.Plain(v)); o != nil && err == nil && string(text) == o.Default {
+			out["options."+name] = "it is the default"
 		}
+	}
+	if len(c.runtime.Launcher) == 0 {
+		out["launcher"] = "there is none"
 	}
 	return out
 }
@@ -172,6 +177,7 @@ func (c *Config) Values() map[string]any {
 	if m := c.measured(); m != nil {
 		out["measure"] = m
 	}
+	delete(out, "bind")
 	if c.bind != nil {
 		out["bind"] = c.bind
 	}
