@@ -164,19 +164,7 @@ func (c *applyCmd) Run(a *app) error {
 	}
 
 	a.code = res.ExitCode()
-	if c.Detach && a.code == run.ExitInterrupted && !closed(stop) {
-		a.code = run.ExitOK // only jobs are missing
-	}
 	return nil
-}
-
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 // latestRun returns the id of the latest run in the state folder, or "" if there is none.
@@ -274,7 +262,8 @@ func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, lock *checkp
 	}
 
 	defer closeLog()
-	opts := run.Options{Run: r, OutDir: p.Options.OutDir, Log: log, Stop: stop, Done: done, Lock: lock}
+	opts := run.Options{Run: r, OutDir: p.Options.OutDir, Log: log, Stop: stop, Done: done, Lock: lock,
+		Detach: c.Detach}
 	switch {
 	case c.JSON:
 		opts.Events = a.stdout

@@ -144,7 +144,7 @@ func resultLine(p *plan.Plan, r *run.Applied, nothing bool) string {
 	}
 
 	text += fmt.Sprintf("; %s, exit code %d.", textutil.Duration(r.Seconds), r.ExitCode())
-	if status[stage.StatusInterrupted] > 0 {
+	if status[stage.StatusInterrupted] > 0 && !r.Detached {
 		text += " The same command goes on from here."
 	}
 

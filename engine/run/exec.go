@@ -31,6 +31,9 @@ func (r *runner) runStage(ctx context.Context, s *plan.Stage, sr *StageResult) {
 		sr.Status, sr.Message, sr.Busy = stage.StatusFailed, err.Error(), errors.Is(err, fileutil.ErrBusy)
 		if errors.Is(err, context.Canceled) {
 			sr.Status, sr.Message = stage.StatusInterrupted, "stopped at once; what was acknowledged is kept"
+			if r.detached() {
+				sr.Message = "its jobs continue; the same command follows them"
+			}
 		}
 		if sr.Outcome != nil {
 			sr.Outcome.Status, sr.Outcome.Message = sr.Status, sr.Message

@@ -30,6 +30,8 @@ type Options struct {
 	Events io.Writer // gets the events as NDJSON; may be nil
 	// Stop is closed by the first Ctrl-C.
 	Stop <-chan struct{}
+	// Detach is set if stages end once their jobs are submitted. They are interrupted then.
+	Detach bool
 	// Lock is the lock of the state folder, if other runs may use the folder while this one waits for jobs.
 	Lock *checkpoint.RunLock
 	// Done contains outcomes that are known already, by address: those of guards that ran before the state folder
@@ -44,6 +46,8 @@ type Applied struct {
 	Outputs []config.Output
 	Seconds float64
 	Diags   hcl.Diagnostics
+	// Detached is set if stages are interrupted because their jobs continue without the run, and not by a signal.
+	Detached bool
 }
 
 // StageResult is the result of one stage.
@@ -121,7 +125,7 @@ func Apply(ctx context.Context, p *plan.Plan, opts Options) (*Applied, error) {
 		r.warn(s) // before hours of measuring, not after them
 	}
 	r.loop(ctx)
-	res := &Applied{RunID: opts.Run.ID, Seconds: time.Since(started).Seconds()}
+	res := &Applied{RunID: opts.Run.ID, Seconds: time.Since(started).Seconds(), Detached: r.detached()}
 	for _, s := range p.Stages {
 		if sr := r.results[s.Address()]; sr != nil {
 			res.Stages = append(res.Stages, sr)
@@ -131,6 +135,16 @@ func Apply(ctx context.Context, p *plan.Plan, opts Options) (*Applied, error) {
 	res.Outputs, res.Diags = p.Config.Outputs()
 	ev.runEnd(res)
 	return res, nil
+}
+
+// detached reports whether interrupted stages are those whose jobs continue.
+func (r *runner) detached() bool {
+	select {
+	case <-r.opts.Stop:
+		return false
+	default:
+		return r.opts.Detach
+	}
 }
 
 // loop runs all stages, each when its dependencies have ended.

@@ -34,6 +34,9 @@ func (r *Applied) ExitCode() int {
 		return ExitError
 	}
 	for _, s := range severity {
+		if r.Detached && s.status == stage.StatusInterrupted {
+			continue // only jobs are missing
+		}
 		code, found := s.code, false
 		for _, st := range r.Stages {
 			if st.Status != s.status {
