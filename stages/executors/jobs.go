@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"aicplan/sink/base/fileutil"
+	"aicplan/sink/base/textutil"
 )
 
 // Orders returns the orders in a state folder, by stage and age.
@@ -58,6 +60,15 @@ func Cancel(ctx context.Context, s *Scheduler, stateDir, stage string) ([]Cancel
 	orders, err := Orders(stateDir)
 	if err != nil || len(orders) == 0 {
 		return nil, err
+	}
+
+	if stage != "" && !slices.ContainsFunc(orders, func(o *Order) bool { return o.Stage == stage }) {
+		var known []string
+		for _, o := range orders {
+			known = append(known, o.Stage)
+		}
+		return nil, fmt.Errorf("no jobs were submitted for %s, only for %s", stage,
+			textutil.First(slices.Compact(known), 3, ", "))
 	}
 
 	jobs, err := s.queue(ctx)
