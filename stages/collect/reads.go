@@ -17,7 +17,8 @@ func (c *Config) checkReads() error {
 	if len(c.ReadsFiles) == 0 && !stage.IsSet(c.Reads) {
 		return nil
 	}
-	if c.runtime != nil && !c.about().Reads {
+	// A kernel may include files, and is compiled from their content.
+	if c.runtime != nil && !c.about().Reads && (stage.IsSet(c.Reads) || c.about().Binds == "") {
 		return fmt.Errorf("workers of kind %s read no files; remove reads and reads_files", c.runtime.Kind)
 	}
 	if c.Elsewhere() {
