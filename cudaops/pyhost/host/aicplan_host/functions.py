@@ -9,6 +9,8 @@ from .errors import HostError
 from .rows import clean_rows
 from .source import find_ops, load_file
 
+MOST_ROWS = 1_000_000  # of a generator; those of one that does not end would take all memory
+
 
 class FunctionOp:
     """An op that is a Python function of the case's parameters and bench."""
@@ -119,6 +121,8 @@ class FunctionOp:
         try:
             for row in rows:
                 out.append(row)
+                if len(out) > MOST_ROWS:
+                    raise HostError("%s yields more than %d rows for a case; it may not end" % (self.name, MOST_ROWS))
         except Exception as err:
             if "sweep" in self._params and out:
                 constants = self.binding.get("columns") or {}

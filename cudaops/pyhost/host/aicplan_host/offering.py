@@ -36,6 +36,7 @@ class Offers:
         self._taken = 0  # bytes of the device, when that began or was prepared last
         self._targets, self._failures, self._last = {}, {}, 0
         self._results = {}  # (columns, error) of offers that have ended
+        self._running = False  # a command of the instrument is at work
         self._going = False  # the call at work prepares its next target once it may
         self._resumed = 0  # waits that a command has ended
         self._cuda = None  # of the targets
@@ -65,6 +66,8 @@ class Offers:
 
     def offer(self, target, facts):
         """Offers a prepared target. Returns its handle."""
+        if self._running:
+            raise HostError("bench is called inside a function that bench measures; measure one of them")
         handle = self._add(target)
         if target.gpu:
             self._cuda = target.cuda
@@ -175,6 +178,7 @@ class Offers:
 
     def _run(self, command):
         what, handle = command["what"], command.get("handle")
+        self._running = True
         try:
             answer = self._work(what, handle, command)
         except (Exception, Stopped) as err:  # the instrument waits for a reply
@@ -185,6 +189,8 @@ class Offers:
                     if handle in target.forms:
                         self._failures[at] = err
             answer = {"failed": True, "text": "%s: %s" % (type(err).__name__, err)}
+        finally:
+            self._running = False
         self._send(what="reply", **answer)
 
     def _work(self, what, handle, command):

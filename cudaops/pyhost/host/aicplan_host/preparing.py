@@ -157,15 +157,23 @@ class Bench:
                 target.vary()
             kept = deferral.locals()
             target.kept = kept, self.cuda.fresh_memory()
-            return dict(deferral.offer(target, facts, columns, kept), **columns)
+            return _with(dict(deferral.offer(target, facts, columns, kept)), columns)
         with self.cuda.no_pool() if target.gpu else contextlib.nullcontext():
             got = Measurement(self.offers.measure(target, facts))
         if settings["power"] and "power" not in got and not self._said_powerless:
             self._said_powerless = True
             why = "the management library of the driver is not there" if target.gpu else "it is measured on CUDA devices only"
             self._log("warn", "rows have no power: %s" % why)
-        got.update(columns)
-        return got
+        return _with(got, columns)
+
+
+def _with(got, columns):
+    """A measurement with further columns."""
+    measured = sorted(got.keys() & columns.keys())
+    if measured:
+        raise HostError("bench measures %s; a column of another value needs another name" % ", ".join(measured))
+    got.update(columns)
+    return got
 
 
 class _Rotating:
