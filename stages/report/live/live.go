@@ -149,6 +149,8 @@ func (s *State) Alive(now time.Time) bool { return !s.Ended && !s.Gone && now.Su
 // Word is the state of the run in one word.
 func (s *State) Word(now time.Time) string {
 	switch {
+	case s.Ended && s.ExitCode != nil && *s.ExitCode == 0 && s.Count()[string(stage.StatusInterrupted)] > 0:
+		return "detached" // its jobs continue
 	case s.Ended && s.ExitCode != nil && *s.ExitCode == 0:
 		return "done"
 	case s.Ended:

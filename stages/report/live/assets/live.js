@@ -58,7 +58,8 @@ function lost(s) {
 }
 
 function word(s) {
-  if (s.ended) return s.exit_code === 0 ? "done" : "ended with exit code " + s.exit_code;
+  const left = s.stages.some((st) => st.status === "interrupted");
+  if (s.ended) return s.exit_code === 0 ? (left ? "detached" : "done") : "ended with exit code " + s.exit_code;
   return lost(s) ? "lost: " + lost(s) : "running";
 }
 
