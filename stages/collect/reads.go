@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
@@ -59,6 +60,13 @@ func (c *Config) resolve(ctx context.Context, pc *stage.PlanContext) (bool, erro
 		c.readIDs = append(c.readIDs, id)
 	}
 
+	for _, path := range c.ReadsFiles {
+		abs, _ := filepath.Abs(path)
+		if rel, err := filepath.Rel(abs, pc.Store.Dir); err == nil && filepath.IsLocal(rel) {
+			return false, fmt.Errorf("reads_files: %s has the state folder %s, which every run changes; name the files and "+
+				"folders that the op reads", path, pc.Store.Dir)
+		}
+	}
 	if len(c.ReadsFiles) > 0 {
 		if c.readsFilesID, err = contentOf(ctx, c.ReadsFiles); err != nil {
 			return false, fmt.Errorf("reads_files: %w", err)
