@@ -72,7 +72,7 @@ func (p *planning) together() {
 func (c *Config) onGPUs() bool { return c.kind().OnGPUs(c.runtime) }
 
 // workers returns the number of cases that are measured concurrently: what is known of the machine, or what the
-// runtime block sets.
+// runtime block sets. Without a machine, a GPU counts once: its workers prepare cases that it measures one by one.
 func (c *Config) workers(env *runtimes.Environment) int {
 	if env != nil && env.Workers > 0 {
 		return env.Workers
@@ -80,7 +80,10 @@ func (c *Config) workers(env *runtimes.Environment) int {
 	if c.kind().OneWorker(c.runtime) {
 		return 1
 	}
-	return max(1, len(c.runtime.Devices)) * max(1, c.runtime.Workers)
+	if c.onGPUs() {
+		return max(1, len(c.runtime.Devices))
+	}
+	return max(1, c.runtime.Workers)
 }
 
 // fewest is the minimum number of units in a sample for an estimate, so that planning a million of them is quick.
