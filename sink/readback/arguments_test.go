@@ -76,8 +76,8 @@ for q in json.load(sys.stdin):
 	}
 }
 
-// TestRowsOfKernelsAreAskedInTheirFormat checks that rows of a kernel that the package reads as a format of its own are
-// asked about in that format, and that rows which no query reads are not asked about.
+// TestRowsOfKernelsAreAskedInTheirFormat checks that rows of a kernel that the package reads as a format of its own, or
+// under another name, are asked about in that way, and that rows which no query reads are not asked about.
 func TestRowsOfKernelsAreAskedInTheirFormat(t *testing.T) {
 	t.Parallel()
 	program := testutil.Python(t, t.TempDir())
@@ -90,10 +90,15 @@ row.update(distribution="uniform", moe_dtype="w4a8_mxfp4_mxfp8")
 for more in ({"kernel_source": "sglang_mxfp4_flashinfer_trtllm_moe"}, {"default_eligible": True}, {"default_eligible": False}):
     try: print(arguments("moe_perf", dict(row, **more), Words())[1]["quant_mode"])
     except NoQuery: print("none")
+row = dict.fromkeys(("d_model", "batch_size"), 1)
+for phase, kernel in (("context", "chunk_triton"), ("generation", "causal_conv1d_update"), ("generation", "packed_decode")):
+    print(arguments("gdn_perf", dict(row, phase=phase, kernel_source=kernel), Words())[1]["kernel_source"])
 `
 	out, err := exec.CommandContext(t.Context(), program, "-c",
 		strings.ReplaceAll(script, `if __name__ == "__main__":`, "if False:")+check).Output()
-	if want := "w4a8_mxfp4_mxfp8_trtllm\nw4a8_mxfp4_mxfp8\nnone\n"; err != nil || string(out) != want {
+	want := "w4a8_mxfp4_mxfp8_trtllm\nw4a8_mxfp4_mxfp8\nnone\n" +
+		"chunk_triton\ncausal_conv1d_update\nfused_sigmoid_gating_delta_rule_update\n"
+	if err != nil || string(out) != want {
 		t.Errorf("%v: %q, want %q", err, out, want)
 	}
 

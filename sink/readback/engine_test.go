@@ -206,8 +206,8 @@ func TestTablesWithoutQueryAreNotAsked(t *testing.T) {
 	}
 }
 
-// TestTimesThatAreNotNumbersFail checks that a time that is not a number does not count as an answer, and that a table
-// without rows fails.
+// TestTimesThatAreNotNumbersFail checks that a time that is not a number, or no row's, does not count as an answer, and
+// that a table without rows fails.
 func TestTimesThatAreNotNumbersFail(t *testing.T) {
 	t.Parallel()
 	program := pythonWith(t, "testdata/new")
@@ -221,6 +221,7 @@ func TestTimesThatAreNotNumbersFail(t *testing.T) {
 		{nil, Fail, "it has no rows", 0, 0},
 		{[]string{strings.Replace(row("1", "0.5"), "torch_flow", "broken", 1)}, Fail, "cannot read DIR/data/gemm_perf.txt", 1,
 			0},
+		{[]string{strings.Replace(row("1", "0.5"), "torch_flow", "unread", 1)}, Fail, "reads no row for it", 1, 0},
 	} {
 		dir := database(t, c.rows...)
 		r, err := Run(t.Context(), dir, options(program, ""))

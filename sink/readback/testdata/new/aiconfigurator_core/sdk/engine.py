@@ -41,4 +41,4 @@ class EngineHandle:
         else:
             rows = [r for r in self.rows if r.get("num_gpus") == str(q["num_gpus"]) and r["op_name"] == q["op"]]
             near = min(rows, key=lambda r: abs(int(r["message_size"]) - x * q["each"]))
-        return [("op", float(near["latency"]))]
+        return [("op", float(near["latency"]), 0.0, "sol" if near["kernel_source"] == "unread" else "silicon")]
