@@ -408,6 +408,10 @@ func (t *Table) implausible() (out []string) {
 		add(name, fmt.Sprintf("not from %d to %d", has[0], has[1]),
 			func(v int64, _ int) bool { return v < has[0] || v > has[1] })
 	}
+	// Every request of a decode step has one new token; step counts those before it.
+	if name := t.Perf.Name; strings.Contains(name, "generation") && !strings.HasPrefix(name, "wideep") {
+		add("isl", "not 1", func(v int64, _ int) bool { return v != 1 })
+	}
 	for _, pair := range ordered {
 		if most, err := table.Int64s(t.Rec, pair[1]); err == nil {
 			add(pair[0], "above "+pair[1], func(v int64, row int) bool { return !most.Null(row) && v > most.Values[row] })
