@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"aicplan/sink/table"
 )
@@ -28,8 +29,8 @@ const (
 func (t *Table) Exact() float64 { return t.quantum() * exactSteps }
 
 // Copies finds rows that agree to the last digit with a row that differs from them in one column of the
-// key alone, whatever their kernels are called: measurements of one group that stand for another one. It also
-// finds groups that are a multiple of another one.
+// key alone, or in formats, whatever their kernels are called: measurements of one group that stand for another
+// one. It also finds groups that are a multiple of another one.
 func (t *Table) Copies() Result {
 	var out Result
 	step := t.Exact()
@@ -41,31 +42,42 @@ func (t *Table) Copies() Result {
 		}
 	}
 
-	for _, name := range t.Key {
-		problem, rows := t.copiesAlong(name, step)
+	var formats []string
+	along := func(names ...string) {
+		problem, rows := t.copiesAlong(step, names)
 		if problem == "" {
-			continue
+			return
 		}
 
 		out.Problems = append(out.Problems, problem)
 		for _, row := range rows {
 			if !marked[row] {
 				marked[row] = true
-				out.bad(row, 1, "(equal but for "+name+")")
+				out.bad(row, 1, "(equal but for "+strings.Join(names, ", ")+")")
 			}
 		}
+	}
+	for _, name := range t.Key {
+		along(name)
+		if strings.HasSuffix(name, "_dtype") || name == "gemm_type" {
+			formats = append(formats, name)
+		}
+	}
+	if len(formats) > 1 && len(out.Problems) == 0 {
+		along(formats...)
 	}
 
 	return out
 }
 
-// copiesAlong compares rows that differ in one column, and returns a problem with its rows.
-func (t *Table) copiesAlong(name string, step float64) (problem string, rows []int) {
-	c, err := t.column(name)
-	if err != nil || c.n < 2 {
+// copiesAlong compares rows that differ in some columns only, and returns a problem with its rows.
+func (t *Table) copiesAlong(step float64, names []string) (problem string, rows []int) {
+	ix := table.NewKeyIndex(names, table.KeyOptions{})
+	values, err := ix.Number(t.Rec)
+	n, name := ix.Len(), strings.Join(names, ", ")
+	if err != nil || n < 2 {
 		return problem, rows
 	}
-	values, n := c.ids, c.n
 
 	at := func(row int) float64 {
 		if v := t.Values[row]; v > max(step, 0) && !math.IsInf(v, 0) {
@@ -77,13 +89,13 @@ func (t *Table) copiesAlong(name string, step float64) (problem string, rows []i
 		return slices.ContainsFunc(rows, func(m member) bool { return values[m.row] != values[rows[0].row] })
 	}
 
-	without := []string{name}
+	without := slices.Clone(names)
 	if kernel := "kernel_source"; name != kernel && slices.Contains(t.identity(), kernel) {
 		without = append(without, kernel) // groups of other dtypes or frameworks have other kernels
 	}
 
 	scaled := map[[2]uint32]*vote{}
-	apart := t.apart(name)
+	apart := t.apart(names[0])
 
 	// A row is comparable if a row with another value of the column exists beside it, and equal if one of
 	// them has its time.
@@ -130,8 +142,8 @@ func (t *Table) copiesAlong(name string, step float64) (problem string, rows []i
 	if worst < 0 && !many {
 		if of := multiple(scaled); of != nil {
 			problem = fmt.Sprintf("the %s of most of %d rows with %s is to the last digit %.6g times that with %s", t.Metric,
-				of.n, table.Describe(t.Rec, of.rows[1], []string{name}), of.ratio,
-				table.Describe(t.Rec, of.rows[0], []string{name}))
+				of.n, table.Describe(t.Rec, of.rows[1], names), of.ratio,
+				table.Describe(t.Rec, of.rows[0], names))
 		}
 		return problem, rows
 	}
@@ -145,7 +157,7 @@ func (t *Table) copiesAlong(name string, step float64) (problem string, rows []i
 		t.Metric, name)
 	if worst >= 0 {
 		problem += fmt.Sprintf(", for example %d of %d rows with %s", len(equal[worst]), comparable[worst],
-			table.Describe(t.Rec, first[worst], []string{name}))
+			table.Describe(t.Rec, first[worst], names))
 	}
 
 	return problem, rows

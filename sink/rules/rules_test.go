@@ -499,6 +499,27 @@ func TestCopies(t *testing.T) {
 			t.Errorf("%d %% of the rows are copies: %q", share, res.Problems)
 		}
 	}
+
+	// Rows may differ in several formats at once.
+	perf, _ := catalog.Lookup("context_mla_perf")
+	for share, want := range map[float64]bool{1.5: false, 1: true} {
+		formats, isl, latency := []string(nil), []int64(nil), []float64(nil)
+		for i, format := range []string{"bfloat16", "fp8"} {
+			for n := range int64(40) {
+				formats, isl = append(formats, format), append(isl, n+1)
+				latency = append(latency, math.Pow(share, float64(i)*float64(n))*(0.0123456+0.0034567*float64(n)))
+			}
+		}
+		res := prepare(t, table.NewRecord([]string{"mla_dtype", "kv_cache_dtype", "num_heads", "batch_size", "isl", "step",
+			"latency"}, []arrow.Array{table.Texts(formats, nil), table.Texts(formats, nil), table.Constant(int64(8), 80),
+			table.Constant(int64(1), 80), table.Ints(isl, nil), table.Constant(int64(0), 80), table.Floats(latency, nil)}),
+			perf).Copies()
+		got := strings.Join(res.Problems, "; ")
+		if strings.Contains(got, "80 of 80 rows have to the last digit the latency of a row with another mla_dtype, "+
+			"kv_cache_dtype") != want || (got != "") != want {
+			t.Errorf("%g: %q", share, got)
+		}
+	}
 }
 
 func TestPower(t *testing.T) {
