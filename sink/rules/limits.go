@@ -33,6 +33,8 @@ const (
 	bestTimes, roughTimes, linkTimes = 2.4, 4.0, 1.5
 	// groupTimes is roughTimes for the rows that share one word.
 	groupTimes = 20.0
+	// partTimes bounds the 99th percentile of row / estimate: tables with many disturbed rows have up to 280.
+	partTimes = 400.0
 	// smallest bounds the shortest row of a table without estimates, in milliseconds, and groupSmallest that of
 	// rows that share one word: every grid has small cases.
 	smallest, groupSmallest = 5.0, 10.0
@@ -283,6 +285,12 @@ func (t *Table) magnitude(ratios []float64, scale float64) []string {
 		}
 	}
 
+	if len(out) == 0 && len(near) >= enoughRows && near[len(near)-enoughGroup] > partTimes {
+		if most := rank(near, 0.99); most > partTimes {
+			out = append(out, fmt.Sprintf("1 %% of the rows take more than %s times what kernels of %s usually take: is %s in "+
+				"another unit there?", number(most), t.System.Name, t.Metric))
+		}
+	}
 	return out
 }
 

@@ -85,6 +85,9 @@ func TestLimits(t *testing.T) {
 			v float64) float64 {
 			return v * map[bool]float64{true: 1000, false: 1}[i >= half]
 		}, -1, "rows of gemm_dtype=fp8 take more than"},
+		"every third row in us": {func(i int, v float64) float64 {
+			return v * map[bool]float64{true: 1000, false: 1}[i%3 == 0]
+		}, -1, "is latency in another unit there?"},
 		"seconds":               {times(1e-3), 2 * half, ""},
 		"memory of another GPU": {times(1.43), 0, "are they of another GPU?"},
 		"a launch in each row": {func(_ int, v float64) float64 { return v + 0.005 }, 0,
