@@ -416,6 +416,7 @@ func (t *Table) implausible() (out []string) {
 		add(name, fmt.Sprintf("not from %d to %d", has[0], has[1]),
 			func(v int64, _ int) bool { return v < has[0] || v > has[1] })
 	}
+	add("num_tokens", "not batch_size times seq_len", t.notProduct("batch_size", "seq_len"))
 	// Every request of a decode step has one new token; step counts those before it.
 	if name := t.Perf.Name; strings.Contains(name, "generation") && !strings.HasPrefix(name, "wideep") {
 		add("isl", "not 1", func(v int64, _ int) bool { return v != 1 })
@@ -426,6 +427,16 @@ func (t *Table) implausible() (out []string) {
 		}
 	}
 	return out
+}
+
+// notProduct returns a function that reports whether a value is not the product of two other columns of its row.
+func (t *Table) notProduct(a, b string) func(v int64, row int) bool {
+	x, err := table.Int64s(t.Rec, a)
+	y, err2 := table.Int64s(t.Rec, b)
+	if err != nil || err2 != nil {
+		return func(int64, int) bool { return false }
+	}
+	return func(v int64, row int) bool { return !x.Null(row) && !y.Null(row) && v != x.Values[row]*y.Values[row] }
 }
 
 // bestTimes returns the bound of the fifth percentile of row / estimate.

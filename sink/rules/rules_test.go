@@ -287,6 +287,8 @@ func TestLimitsFindSizesThatNoModelHas(t *testing.T) {
 		{"generation_attention_perf", "batch_size isl step", []int64{64, 1, 4095}, ""},
 		{"generation_attention_perf", "batch_size isl step", []int64{1, 64, 4095}, "isl is not 1 in 1 rows"},
 		{"wideep_generation_mla_perf", "batch_size isl step", []int64{1, 64, 4095}, ""},
+		{"gdn_perf", "batch_size seq_len num_tokens", []int64{4, 8, 32}, ""},
+		{"gdn_perf", "batch_size seq_len num_tokens", []int64{4, 9, 32}, "num_tokens is not batch_size times seq_len"},
 		{"moe_perf", "topk num_experts hidden_size", []int64{22, 896, 2048}, ""},
 		{"moe_perf", "topk num_experts hidden_size", []int64{8, 7168, 256}, "num_experts is above hidden_size"},
 		{"nccl_perf", "num_gpus message_size", []int64{72, 128}, ""},
