@@ -10,6 +10,7 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/diff"
+	"aicplan/sink/table"
 	"aicplan/stages/dedupe"
 )
 
@@ -20,7 +21,8 @@ type compare struct {
 	// Median is the largest accepted distance of the median ratio from 1: 0.05 accepts 0.95 to 1.05. If it is
 	// not set, the median is not checked.
 	Median *float64 `hcl:"median,optional" json:"median,omitempty"`
-	// Spread is the largest accepted distance of p5 and p95 from the median, as a share of it.
+	// Spread is the largest accepted distance of p5 and p95 from the median, and of the median of the rows of one word,
+	// such as a kernel, if there are 20 of them or more, as a share of it.
 	Spread *float64 `hcl:"spread,optional" json:"spread,omitempty"`
 	// Outliers is the largest accepted share of rows whose ratio is off the median by a factor of 1.8 or more.
 	Outliers *float64 `hcl:"outliers,optional" json:"outliers,omitempty"`
@@ -54,6 +56,36 @@ func outlying(r *diff.Comparison) float64 {
 	return float64(n) / float64(len(ratios))
 }
 
+// wordRows is how many rows of a word are compared with the others.
+const wordRows = 20
+
+// apart returns the word with the most rows whose median ratio is farther from that of all rows than a share of it, or
+// nil. Words of few rows hardly show in the percentiles of a table.
+func apart(r *diff.Comparison, share *float64) (most *diff.Group) {
+	if share == nil {
+		return nil
+	}
+	for i, g := range r.Groups {
+		off := math.Abs(g.Ratio.P50/r.Ratio.P50-1) > *share
+		if off && g.Rows >= wordRows && (most == nil || g.Rows > most.Rows) {
+			most = &r.Groups[i]
+		}
+	}
+	return most
+}
+
+// words returns the columns of the key that have text on both sides, and the kernel.
+func (s *subject) words(key []string) []string {
+	out := []string{}
+	for _, name := range append(slices.Clone(key), "kernel_source") {
+		_, err := table.Strings(s.reference(), name)
+		if err == nil && table.Has(s.rec, name) && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 func (c *compare) prepare(bad problems) {
 	c.add(c.Reference, bad)
 	if c.Median == nil && c.Spread == nil && c.Outliers == nil {
@@ -79,7 +111,7 @@ func (c *compare) run(s *subject) finding {
 		return failed(err.Error())
 	}
 
-	o := diff.Options{Key: key, Worst: maxRows, By: []string{}}
+	o := diff.Options{Key: key, Worst: maxRows, By: s.words(key)}
 	if t, ok := dedupe.PerfTable(s.ds); ok {
 		o.Table, o.Key = t.Name, nil
 	}
@@ -103,6 +135,10 @@ func (c *compare) run(s *subject) finding {
 	}
 	limit(c.Median, "|p50 - 1|", func(v float64) bool { return math.Abs(q.P50-1) > v })
 	limit(c.Spread, "p5 and p95 from p50", func(v float64) bool { return q.P95 > q.P50*(1+v) || q.P5 < q.P50*(1-v) })
+	if off := apart(r, c.Spread); off != nil {
+		broken = append(broken, fmt.Sprintf("p50 of the %d rows of %s=%s, which is %.3f, at most %s from p50", off.Rows,
+			off.Column, off.Value, off.Ratio.P50, number(*c.Spread)))
+	}
 	limit(c.Outliers, "the share of rows that are off the median by a factor of 1.8", func(v float64) bool {
 		return outlying(r) > v
 	})

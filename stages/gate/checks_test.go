@@ -298,6 +298,20 @@ func TestCompare(t *testing.T) {
 		"off the median by a factor of 1.8 at most 0.2")
 	expect(t, only(t, run(t, measured(1000, 2000, 3000, 4000), check("median = 0.3"), ref)), "fail", "p50 1000.000")
 
+	// The rows of a word are compared with all rows, however few there are.
+	kernels := slices.Concat(slices.Repeat([]string{"a"}, 580), slices.Repeat([]string{"b"}, 20))
+	of := func(v float64) *stage.Dataset {
+		ds := measured(slices.Concat(slices.Repeat([]float64{1}, 580), slices.Repeat([]float64{v}, 20))...)
+		sizes := make([]int64, 600)
+		for i := range sizes {
+			sizes[i] = int64(i + 1)
+		}
+		return with(with(ds, "m", table.Ints(sizes, nil)), "kernel_source", table.Texts(kernels, nil))
+	}
+	expect(t, only(t, run(t, of(1.15), check("spread = 0.2"), of(1))), "pass", "")
+	expect(t, only(t, run(t, of(1.5), check("spread = 0.2"), of(1))), "fail",
+		"and not p50 of the 20 rows of kernel_source=b, which is 1.500, at most 0.2 from p50")
+
 	// A row that the reference lacks is not judged.
 	expect(t, only(t, run(t, ds, check("median = 0.02"), measured(1, 2, 3))), "fail",
 		"1 of 4 could not be judged: import.old has no row of its key")
