@@ -2,12 +2,15 @@ package tree
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/table"
 )
@@ -56,7 +59,15 @@ func BuildMatrix(root string, models []MatrixModel) (*Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	releases := releasesOf(scan)
+	slots := &Slots{}
+	data, err := fileutil.ReadText(filepath.Join(root, SlotsFile))
+	if err == nil {
+		slots, err = ParseSlots(data)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(root, SlotsFile), err)
+	}
+	releases := releasesOf(scan, slots)
 	if len(releases) == 0 {
 		return nil, fmt.Errorf(
 			"%s contains no database: tables are in data/SYSTEM/BACKEND/VERSION or data/SYSTEM/FAMILY/BACKEND/VERSION, as an "+
@@ -88,10 +99,19 @@ func BuildMatrix(root string, models []MatrixModel) (*Matrix, error) {
 	return m, nil
 }
 
-// releasesOf lists the columns: the newest version of every backend of every system. A table that it lacks is
-// taken from the nearest earlier version of the backend, as readers do, except below comm.
-func releasesOf(scan *Scan) []*release {
-	entries := slices.Clone(scan.Entries)
+// releasesOf lists the columns: the version of every backend of every system that readers take, which is the current
+// one of its slot, or else the newest. A table that it lacks is taken from the nearest earlier version of the backend,
+// as readers do, except below comm.
+func releasesOf(scan *Scan, slots *Slots) []*release {
+	type place struct{ system, backend, version string }
+	there := map[place]bool{}
+	for _, e := range scan.Entries {
+		there[place{e.System, e.Backend, e.Version}] = true
+	}
+	entries := slices.DeleteFunc(slices.Clone(scan.Entries), func(e Entry) bool {
+		slot, _ := slots.of(e.System, e.Backend)
+		return there[place{e.System, e.Backend, slot.Current}] && CompareVersions(e.Version, slot.Current) > 0
+	})
 	slices.SortStableFunc(entries, func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.System, b.System), cmp.Compare(a.Backend, b.Backend),
 			CompareVersions(b.Version, a.Version))

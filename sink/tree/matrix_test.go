@@ -90,6 +90,36 @@ func TestOlderVersionsStandIn(t *testing.T) {
 	}
 }
 
+// TestMatrixTakesTheCurrentVersion checks that a version which is newer than the current one of its slot is left
+// out, as by readers, and that a slot without a table has no effect.
+func TestMatrixTakesTheCurrentVersion(t *testing.T) {
+	t.Parallel()
+	for slot, want := range map[string]string{"": "dev-1aa0", "0.24.0": "0.24.0", "0.19.0": "dev-1aa0"} {
+		root := t.TempDir()
+		for _, version := range []string{"0.18.0", "0.24.0", "dev-1aa0"} {
+			dir := filepath.Join(root, "data/h200_sxm/gemm/vllm", version)
+			text := "framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency\n" +
+				"VLLM," + version + ",NVIDIA H200,gemm,c,bfloat16,1,64,128,1\n"
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "gemm_perf.txt"), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if slot != "" {
+			text := "schema_version: 1\ndefaults:\n  vllm: {current: " + slot + ", previous: null}\n"
+			if err := os.WriteFile(filepath.Join(root, SlotsFile), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m, err := BuildMatrix(root, models(t, "models: [{name: a, tp: [1], dense: [{hidden_size: 64, inter_size: 128}]}]"))
+		if err != nil || len(m.Cells) != 1 || m.Cells[0].Version != want {
+			t.Errorf("slot %q: %v %+v, want %s", slot, err, m, want)
+		}
+	}
+}
+
 // TestNullsCoverNothing checks that a row without a size is not taken for a row of size 0.
 func TestNullsCoverNothing(t *testing.T) {
 	t.Parallel()

@@ -62,6 +62,15 @@ func ParseSlots(data []byte) (*Slots, error) {
 	return &s, nil
 }
 
+// of returns the slot of a backend on a system.
+func (s *Slots) of(system, backend string) (Slot, bool) {
+	now, ok := s.Overrides[system][backend]
+	if !ok {
+		now, ok = s.Defaults[backend]
+	}
+	return now, ok
+}
+
 // Places lists all slots in order.
 func (s *Slots) Places() []SlotPlace {
 	var out []SlotPlace
@@ -99,10 +108,7 @@ func NextSlots(data []byte, system, backend, version string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	now, ok := s.Overrides[system][backend]
-	if !ok {
-		now, ok = s.Defaults[backend]
-	}
+	now, ok := s.of(system, backend)
 	slot := Slot{Current: version}
 	if ok {
 		switch n := CompareVersions(version, now.Current); {
