@@ -73,7 +73,8 @@ func (n native) compile(expr hclsyntax.Expression) (at func(row int) float64, fl
 	return nil, false
 }
 
-// coalesce compiles the value of a column, or of other where the column is null. The columns of other must have no nulls.
+// coalesce compiles the value of a column, or of other where the column is null. The columns of other must have no
+// nulls.
 func (n native) coalesce(column, other hclsyntax.Expression) (at func(row int) float64, flag bool) {
 	named, ok := column.(*hclsyntax.ScopeTraversalExpr)
 	b, flag := n.compile(other)
