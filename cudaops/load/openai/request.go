@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Endpoint is the type of an API endpoint.
@@ -237,41 +239,10 @@ func (m *Message) append(b []byte, e Endpoint) []byte {
 	return append(b, `}]}`...)
 }
 
-// AppendString appends a JSON string.
+// AppendString appends a JSON string. Bytes that are no UTF-8 become U+FFFD.
 func AppendString(b []byte, s string) []byte {
-	if !printable(s) {
-		text, err := Marshal(s)
-		if err != nil {
-			panic("openai: a string is no JSON: " + err.Error())
-		}
-		return append(b, text...)
-	}
-
-	b = append(b, '"')
-	b = append(b, s...)
-	return append(b, '"')
-}
-
-// printable reports whether a string is ASCII without control characters, quotes and backslashes.
-func printable(s string) bool {
-	// Eight bytes at a time: the top bit of each byte of odd is set if the byte is to be escaped.
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	for ; len(s) >= 8; s = s[8:] {
-		x := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 |
-			uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
-		quote, slash := x^ones*'"', x^ones*'\\'
-		odd := x | (x - ones*' ') | (quote - ones) | (slash - ones)
-		if odd&tops != 0 {
-			return false
-		}
-	}
-
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
+	b, _ = jsontext.AppendQuote(b, s) // the error reports such bytes
+	return b
 }
 
 // Marshal is json.Marshal without HTML escapes, which would change the size of the prompt.
