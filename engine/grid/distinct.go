@@ -3,7 +3,6 @@ package grid
 import (
 	"cmp"
 	"encoding/binary"
-	"hash/maphash"
 	"slices"
 	"strings"
 
@@ -40,7 +39,7 @@ func (w *walker) firstPerKey(in []int32, names []string, rank []int32) []int32 {
 	key := newKeyer(w, names)
 
 	winners := make([]int32, 0, len(in)) // in order of the first appearance of the key
-	known := make(map[rowKey]int32, len(in))
+	known := make(map[string]int32, len(in))
 	for _, i := range in {
 		k := key.of(i)
 		at, seen := known[k]
@@ -59,12 +58,6 @@ func (w *walker) firstPerKey(in []int32, names []string, rank []int32) []int32 {
 
 	return winners
 }
-
-// rowKey identifies the values of a combination by two seeded hashes. A map of a million of them has no pointers
-// that the garbage collector must follow.
-type rowKey [2]uint64
-
-var keySeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
 // keyer builds comparable keys from values. Values that are equal in a table have equal keys.
 type keyer struct {
@@ -97,12 +90,12 @@ func newKeyer(w *walker, names []string) *keyer {
 }
 
 // of returns the key of combination i.
-func (k *keyer) of(i int32) rowKey {
+func (k *keyer) of(i int32) string {
 	k.buf = k.buf[:0]
 	for c := range k.cols {
 		k.buf = binary.LittleEndian.AppendUint32(k.buf, uint32(k.classes[c][k.cols[c][i]]))
 	}
-	return rowKey{maphash.Bytes(keySeeds[0], k.buf), maphash.Bytes(keySeeds[1], k.buf)}
+	return string(k.buf)
 }
 
 // rank evaluates an expression for every kept combination and returns the rank of each value. Equal

@@ -108,7 +108,7 @@ func (c *Cases) expandSweep(w *walker, opts options) hcl.Diagnostics {
 	c.sweep = &sweepPoints{of: make([]int32, c.n)}
 
 	known := newKeyer(w, outer)
-	lists := map[rowKey]int32{}
+	lists := map[string]int32{}
 	sw := newWalker(newProgram(sub, w.p.sp), opts.limits)
 	for i, at := range w.stay {
 		key := known.of(at)

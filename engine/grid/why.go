@@ -383,7 +383,7 @@ func (x *explainer) duplicates(cases *Cases) {
 	}
 
 	whole, key := newKeyer(w, spec.Columns), newKeyer(w, by)
-	byWhole, byKey := map[rowKey]int{}, map[rowKey]int{}
+	byWhole, byKey := map[string]int{}, map[string]int{}
 	for i, at := range w.stay {
 		byWhole[whole.of(at)] = i
 		byKey[key.of(at)] = i

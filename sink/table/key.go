@@ -2,7 +2,6 @@ package table
 
 import (
 	"encoding/binary"
-	"hash/maphash"
 	"maps"
 	"math"
 	"slices"
@@ -28,18 +27,12 @@ type KeyOptions struct {
 type KeyIndex struct {
 	columns []string
 	opt     KeyOptions
-	seeds   [2]maphash.Seed
-	ids     map[hashedKey]uint32
+	ids     map[string]uint32
 }
-
-// hashedKey identifies a key by two seeded 64-bit hashes. A map of them has no pointers, so
-// that the garbage collector need not scan an index of a million rows.
-type hashedKey [2]uint64
 
 // NewKeyIndex returns an empty index over columns. Without columns all rows have one key.
 func NewKeyIndex(columns []string, opt KeyOptions) *KeyIndex {
-	seeds := [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
-	return &KeyIndex{columns: columns, opt: opt, seeds: seeds, ids: map[hashedKey]uint32{}}
+	return &KeyIndex{columns: columns, opt: opt, ids: map[string]uint32{}}
 }
 
 // Len returns the number of distinct keys seen.
@@ -50,11 +43,10 @@ func (ix *KeyIndex) Len() int { return len(ix.ids) }
 func (ix *KeyIndex) Number(rec arrow.Record) ([]uint32, error) {
 	ids := make([]uint32, rec.NumRows())
 	err := ix.each(rec, func(row int, key []byte) {
-		hashed := hashedKey{maphash.Bytes(ix.seeds[0], key), maphash.Bytes(ix.seeds[1], key)}
-		id, seen := ix.ids[hashed]
+		id, seen := ix.ids[string(key)]
 		if !seen {
 			id = uint32(len(ix.ids))
-			ix.ids[hashed] = id
+			ix.ids[string(key)] = id
 		}
 		ids[row] = id
 	})
