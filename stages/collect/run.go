@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"aicplan/cudaops/worker"
@@ -223,6 +224,9 @@ func (r *running) measure(ctx context.Context, set worker.Settings) error {
 	}
 
 	r.ran = true
+	env := *r.env
+	env.Code = maps.Clone(env.Code)
+	go r.pools.Ask(r.rc.Store, r.runtime, env)
 	runErr := r.pool.Run(ctx, set, src)
 	stopWatching()
 	r.pools.Release(r.runtime)

@@ -273,17 +273,33 @@ func Known(store *checkpoint.Store, address string) (*Environment, error) {
 	return e, nil
 }
 
-// Remember stores the environment of a runtime for later plans, with what the interpreter reports now. The
-// state folder must exist. Known code of the same identity is kept.
-func (p *Pools) Remember(store *checkpoint.Store, rt *stage.Runtime, e Environment) error {
-	known := lastSeen(store, rt)
+// Ask asks the interpreter for what Remember stores, so that measurements do not wait for it later.
+func (p *Pools) Ask(store *checkpoint.Store, rt *stage.Runtime, e Environment) {
+	if p.interpreted(rt) {
+		p.installed(Running(p.ctx), rt, packagesOf(codeWith(lastSeen(store, rt), e)))
+	}
+}
+
+func (p *Pools) interpreted(rt *stage.Runtime) bool {
+	return p.Kind(rt.Kind).About().Interpreted && len(rt.Launcher) == 0
+}
+
+// codeWith returns the code of e, and of other ops as known.
+func codeWith(known *Environment, e Environment) map[string]*Code {
 	code := map[string]*Code{}
 	if known != nil {
 		maps.Copy(code, known.Code)
 	}
 	maps.Copy(code, e.Code)
+	return code
+}
 
-	if p.Kind(rt.Kind).About().Interpreted && len(rt.Launcher) == 0 {
+// Remember stores the environment of a runtime for later plans, with what the interpreter reports now. The
+// state folder must exist. Known code of the same identity is kept.
+func (p *Pools) Remember(store *checkpoint.Store, rt *stage.Runtime, e Environment) error {
+	known := lastSeen(store, rt)
+	code := codeWith(known, e)
+	if p.interpreted(rt) {
 		now := p.installed(Running(p.ctx), rt, packagesOf(code))
 		if version := cmp.Or(now.Package, now.Python); version != "" && version != e.Version {
 			// The interpreter may have been replaced since the plan was made.
