@@ -83,7 +83,8 @@ func (c *rowsCheck) bind(text string, ctx *hcl.EvalContext) hcl.Diagnostics {
 }
 
 func (c *rowsCheck) values() native {
-	return native{ctx: c.ctx, numbers: map[string][]float64{}, flags: map[string][]bool{}, valid: map[string][]bool{}}
+	return native{ctx: c.ctx, numbers: map[string][]float64{}, flags: map[string][]bool{}, valid: map[string][]bool{},
+		needed: c.columns()}
 }
 
 // typed returns an error if the condition is not true or false for the types of the columns, or tests whether values
@@ -124,7 +125,6 @@ func (c *rowsCheck) run(s *subject) finding {
 		cells[name] = values.read(s.rec, name)
 	}
 
-	needed := c.columns()
 	var fast func(row int) float64
 	if at, flag := values.compile(c.Condition.(hclsyntax.Expression)); flag {
 		fast = at
@@ -137,7 +137,7 @@ func (c *rowsCheck) run(s *subject) finding {
 		vars, lacking, optional := map[string]cty.Value(nil), "", ""
 		for _, name := range c.names {
 			v, why := cells[name](i)
-			if slices.Contains(needed, name) || strings.HasSuffix(why, notFinite) {
+			if slices.Contains(values.needed, name) || strings.HasSuffix(why, notFinite) {
 				lacking = cmp.Or(lacking, why)
 			} else {
 				optional = cmp.Or(optional, why)

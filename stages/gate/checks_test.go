@@ -251,6 +251,7 @@ func TestCoalesceIsEvaluatedNatively(t *testing.T) {
 		`coalesce(k, 0) > 1`:                {1, 1, 1, 1},
 		`coalesce(bound, bound)`:            nil, // null remains
 		`coalesce(bound, 1) == 1`:           nil,
+		`coalesce(bound, true) || bound`:    nil, // the second one may be null
 		`coalesce(latency / 2, 0) > 1`:      nil, // HCL does not divide null
 	} {
 		expr, diags := hclsyntax.ParseExpression([]byte(condition), "", hcl.InitialPos)
@@ -278,6 +279,14 @@ func TestCoalesceIsEvaluatedNatively(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestColumnsInAndOutsideCoalesce checks that a row is not judged if the condition needs a value that is null.
+func TestColumnsInAndOutsideCoalesce(t *testing.T) {
+	ds := measured(0.05, 0.2)
+	ds = with(ds, "x", table.Floats([]float64{1, 0}, []bool{true, false}))
+	expect(t, only(t, run(t, ds, "check \"rows\" { condition = coalesce(x, 0) >= 0 && x < 5 }")), "fail",
+		"is true for 1 of 1 rows; 1 of 2 could not be judged: x is null")
 }
 
 func TestCompare(t *testing.T) {

@@ -17,6 +17,7 @@ type native struct {
 	numbers map[string][]float64
 	flags   map[string][]bool
 	valid   map[string][]bool // of columns with nulls; empty if the column does not exist
+	needed  []string          // columns that have a value in all rows that are evaluated
 }
 
 // compile compiles an expression, so that conditions are 0 or 1, or NaN if an operand has no value, such as 1 / 0. flag
@@ -37,11 +38,8 @@ func (n native) compile(expr hclsyntax.Expression) (at func(row int) float64, fl
 
 	case *hclsyntax.ScopeTraversalExpr:
 		name := x.Traversal.RootName()
-		if values := n.numbers[name]; values != nil {
-			return func(row int) float64 { return values[row] }, false
-		}
-		if flags := n.flags[name]; flags != nil {
-			return func(row int) float64 { return bit(flags[row], 0, 0) }, true
+		if n.valid[name] == nil || slices.Contains(n.needed, name) {
+			return n.column(name)
 		}
 
 	case *hclsyntax.UnaryOpExpr:
@@ -73,18 +71,29 @@ func (n native) compile(expr hclsyntax.Expression) (at func(row int) float64, fl
 	return nil, false
 }
 
-// coalesce compiles the value of a column, or of other where the column is null. The columns of other must have no
-// nulls.
+// column returns the values of a column, which are of no use where it is null. It returns nil if the column is neither
+// of numbers nor of flags.
+func (n native) column(name string) (at func(row int) float64, flag bool) {
+	if values := n.numbers[name]; values != nil {
+		return func(row int) float64 { return values[row] }, false
+	}
+	if flags := n.flags[name]; flags != nil {
+		return func(row int) float64 { return bit(flags[row], 0, 0) }, true
+	}
+	return nil, false
+}
+
+// coalesce compiles the value of a column, or of other where the column is null.
 func (n native) coalesce(column, other hclsyntax.Expression) (at func(row int) float64, flag bool) {
 	named, ok := column.(*hclsyntax.ScopeTraversalExpr)
 	b, flag := n.compile(other)
-	if !ok || b == nil ||
-		slices.ContainsFunc(columnNamesOf(other), func(name string) bool { return n.valid[name] != nil }) {
+	if !ok || b == nil {
 		return nil, false
 	}
 
-	valid := n.valid[named.Traversal.RootName()]
-	a, flagA := n.compile(column)
+	name := named.Traversal.RootName()
+	valid := n.valid[name]
+	a, flagA := n.column(name)
 	switch {
 	case valid != nil && len(valid) == 0:
 		return b, flag
