@@ -52,7 +52,7 @@ class Imports:
         found, dists, absent, dynamic = {}, set(), set(), False
         todo = self._loaded(self._own.get(op, ())) + [("", path) for path in self._linked.get(op, ())]
         for entry in entries:
-            todo += [("", entry)] if os.path.isabs(entry) else self._resolved((0, entry, []), "", "")
+            todo += [("", entry)] if os.path.isabs(entry) else _resolved(entry)
         while todo:
             name, path = todo.pop()
             if path in found or _standard(path):
@@ -69,12 +69,14 @@ class Imports:
                 dynamic = True  # it may import what another op has loaded before
                 todo += [pair for names in self._own.values() for pair in self._loaded(names)]
             if "." in name:
-                todo += self._resolved((0, name.rpartition(".")[0], []), "", "")
-            for wanted in imports:
-                modules, top = self._resolved(wanted, name, path), wanted[1].partition(".")[0]
+                todo += _resolved(name.rpartition(".")[0])
+            for level, relative, names in imports:
+                module = _absolute(level, relative, name, path)
+                modules = _resolved(module, names) if module else []
                 todo += modules
-                if not modules and not wanted[0] and _absent(top):
-                    absent.add(top)
+                # Distributions count by their versions, whatever modules they have.
+                if not modules or not _distribution(*modules[-1]):
+                    absent.update([at for at in (module.partition(".")[0], module) if at and _absent(at)][:1])
         files = [{"module": name, "path": path, "sha256": sha} for path, (name, sha) in sorted(found.items())]
         return {"files": files, "packages": {**dict.fromkeys(absent, "none"), **_versions(dists)}}
 
@@ -106,29 +108,32 @@ class Imports:
             self._trees[path] = (known, imports, other)
         return self._trees[path]
 
-    def _resolved(self, wanted, importer, path):
-        """The modules of an import statement, and their packages, with their files."""
-        level, module, names = wanted
-        if level:
-            package = importer if os.path.basename(path).startswith("__init__.") else importer.rpartition(".")[0]
-            for _ in range(level - 1):
-                package = package.rpartition(".")[0]
-            if not package:
-                return []
-            module = "%s.%s" % (package, module) if module else package
-        out, parts = [], module.split(".")
-        for i in range(len(parts)):
-            at = _path(".".join(parts[: i + 1]))
-            if at and _standard(at):
-                return out
+
+def _absolute(level, module, importer, path):
+    """The full name of the module of an import statement, "" if there is none."""
+    if not level:
+        return module
+    package = importer if os.path.basename(path).startswith("__init__.") else importer.rpartition(".")[0]
+    for _ in range(level - 1):
+        package = package.rpartition(".")[0]
+    return "%s.%s" % (package, module) if package and module else package
+
+
+def _resolved(module, names=()):
+    """A module that is imported with names, and its packages, with their files."""
+    out, parts = [], module.split(".")
+    for i in range(len(parts)):
+        at = _path(".".join(parts[: i + 1]))
+        if at and _standard(at):
+            return out
+        if at:
+            out.append((".".join(parts[: i + 1]), at))
+    if out and not _distribution(*out[-1]):
+        for name in names:  # it may be a module
+            at = _path("%s.%s" % (module, name))
             if at:
-                out.append((".".join(parts[: i + 1]), at))
-        if out and not _distribution(*out[-1]):
-            for name in names:  # it may be a module
-                at = _path("%s.%s" % (module, name))
-                if at:
-                    out.append(("%s.%s" % (module, name), at))
-        return out
+                out.append(("%s.%s" % (module, name), at))
+    return out
 
 
 def _path(name):
@@ -141,9 +146,9 @@ def _path(name):
     return os.path.abspath(spec.origin) if spec is not None and spec.has_location and spec.origin else None
 
 
-def _absent(top):
-    """Whether an import of a top-level module finds none."""
-    return top not in sys.modules and top not in sys.builtin_module_names and _spec(top) is None
+def _absent(name):
+    """Whether an import of a module finds none."""
+    return name not in sys.modules and name not in sys.builtin_module_names and _spec(name) is None
 
 
 def _archive(path):
