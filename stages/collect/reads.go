@@ -18,9 +18,12 @@ func (c *Config) checkReads() error {
 	if len(c.ReadsFiles) == 0 && !stage.IsSet(c.Reads) {
 		return nil
 	}
-	// A kernel may include files, and is compiled from their content.
-	if c.runtime != nil && !c.about().Reads && (stage.IsSet(c.Reads) || c.about().Binds == "") {
+	switch {
+	case c.runtime == nil || c.about().Reads:
+	case c.about().Binds == "":
 		return fmt.Errorf("workers of kind %s read no files; remove reads and reads_files", c.runtime.Kind)
+	case stage.IsSet(c.Reads): // but a kernel may include files, and is compiled from their content
+		return fmt.Errorf("workers of kind %s read no files of other stages; remove reads", c.runtime.Kind)
 	}
 	if c.Elsewhere() {
 		return errors.New("tasks of an executor do not have files of this machine; remove executor or reads")
