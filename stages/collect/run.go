@@ -224,9 +224,11 @@ func (r *running) measure(ctx context.Context, set worker.Settings) error {
 	}
 
 	r.ran = true
-	env := *r.env
-	env.Code = maps.Clone(env.Code)
-	go r.pools.Ask(r.rc.Store, r.runtime, env)
+	if r.part == nil {
+		env := *r.env
+		env.Code = maps.Clone(env.Code)
+		go r.pools.Ask(r.rc.Store, r.runtime, env)
+	}
 	runErr := r.pool.Run(ctx, set, src)
 	stopWatching()
 	r.pools.Release(r.runtime)
