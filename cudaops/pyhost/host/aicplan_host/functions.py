@@ -122,7 +122,7 @@ class FunctionOp:
             for row in rows:
                 out.append(row)
                 if len(out) > MOST_ROWS:
-                    raise HostError("%s yields more than %d rows for a case; it may not end" % (self.name, MOST_ROWS))
+                    raise HostError("%s yields more than %d rows for a case; its generator may be endless" % (self.name, MOST_ROWS))
         except Exception as err:
             if "sweep" in self._params and out:
                 constants = self.binding.get("columns") or {}
