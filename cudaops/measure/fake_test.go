@@ -112,6 +112,8 @@ type gpuTarget struct {
 	Launches []float64
 	// Fail is called before every burst with its number from 0.
 	Fail func(burst int) error
+	// Disturbed are the numbers of bursts that something else slows to half of the clock.
+	Disturbed map[int]bool
 
 	Bursts []measure.Burst
 }
@@ -158,9 +160,13 @@ func (t *gpuTarget) Burst(ctx context.Context, b measure.Burst) ([]measure.Block
 		if t.GPU.Noise > 0 {
 			s *= math.Max(0.5, 1+t.GPU.Noise*t.GPU.Rand.NormFloat64())
 		}
+		clock := t.GPU.Under(t.Watts)
+		if t.Disturbed[len(t.Bursts)-1] {
+			s, clock = 2*s, clock/2
+		}
 		out = append(
 			out,
-			measure.Block{Seconds: s, Executions: n, ClockMHz: t.GPU.Under(t.Watts), ReadyMHz: ready, UsedGraph: true},
+			measure.Block{Seconds: s, Executions: n, ClockMHz: clock, ReadyMHz: ready, UsedGraph: true},
 		)
 	}
 	return out, nil

@@ -120,7 +120,10 @@ func (s *Session) visit(ctx context.Context, o *pending) error {
 	}
 	if s.engine() {
 		s.noteDroop(o, seen)
-		o.droops = o.droops || seen.ready > 0 && seen.clock > 0 && seen.clock < droopShare*seen.ready
+		if o.job.Learn && !o.probed {
+			return nil
+		}
+		o.droops = o.droops || !o.job.Learn && seen.ready > 0 && seen.clock > 0 && seen.clock < droopShare*seen.ready
 		if s.capped(o) {
 			// Visits on a recovered device do not count for a capped case.
 			o.visits, o.timed = nil, true

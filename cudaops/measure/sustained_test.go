@@ -351,6 +351,36 @@ func TestLongExecutionsAreVisitedWithTheCappedOnes(t *testing.T) {
 	}
 }
 
+// TestCasesThatAreNotCapped: one whose executions are so brief that its clock reads low, and one whose first visit
+// something else disturbs, are not visited among the capped ones.
+func TestCasesThatAreNotCapped(t *testing.T) {
+	t.Parallel()
+	cases := hungry(20)
+	cases[19].latency, cases[18].latency, cases[18].watts = 2e-6, 12e-6, 60
+	visits, hot := [20]int{}, [20]int{}
+	sustained(t, cases, 1, func(o *outcome, targets []*gpuTarget, jobs []*measure.Job) {
+		o.session.Tuning.HotPass, o.gpu.FastWatts = hotPass, 450
+		targets[18].Disturbed = map[int]bool{0: true, 1: true}
+		for i, j := range jobs {
+			j.Learn, j.Seconds = true, cases[i].latency
+		}
+		o.session.Trace = func(v measure.Visit) {
+			visits[v.Job.Tag.(int)]++
+			if v.Hot {
+				hot[v.Job.Tag.(int)]++
+			}
+		}
+	})
+	for _, i := range []int{18, 19} {
+		if visits[i] < 2 || hot[i] > 0 {
+			t.Errorf("case %d: %d visits, %d of them among capped cases", i, visits[i], hot[i])
+		}
+	}
+	if hot[17] == 0 {
+		t.Error("no case was capped")
+	}
+}
+
 const hotPass = 450 * time.Millisecond
 
 // TestLearnedCasesRunInWindows: after a rest, capped cases heat the device and are visited among cases of like power,
