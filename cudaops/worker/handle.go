@@ -166,6 +166,9 @@ func (r *run) done(s *slot, f *flight, o Outcome, now time.Time) {
 	o.Hello, o.Fresh, o.Spool = &s.proc.Hello, s.ran == 0, s.Spec.Init.Spool
 	o.Code, o.Example = s.code[f.task.Case.Op], f.example
 	s.ran++
+	if r.ended++; r.ended == 1 {
+		r.first = now
+	}
 	if o.Cause == CauseNone || o.Cause == CauseReported {
 		s.fails = 0
 	}

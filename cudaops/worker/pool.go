@@ -13,6 +13,8 @@ type Slot struct {
 	Name   string // "w0"
 	Device int    // index in PCI bus order; -1 means none
 	Spec   Spec   // the pool sets Slot, Device, Measure, Ops, Blocks, Reads and Seed of Init
+	// Late keeps the slot empty until the waiting cases would take the other workers LateAfter.
+	Late bool
 }
 
 // PoolSpec configures a pool.
@@ -28,6 +30,9 @@ type PoolSpec struct {
 	// processes is free and returns an error if it stays in use. It may be called
 	// concurrently for several slots.
 	CleanDevice func(ctx context.Context, s Slot) error
+	// LateAfter is from which remaining time on Late slots get workers; 0 means one minute: a framework starts
+	// in a third of that, and its first case may compile.
+	LateAfter time.Duration
 	// ShutdownGrace is how long a worker may take to exit; 0 means 30 s.
 	ShutdownGrace time.Duration
 }
@@ -123,6 +128,9 @@ type Pool struct {
 func NewPool(ctx context.Context, spec PoolSpec) *Pool {
 	if spec.ShutdownGrace <= 0 {
 		spec.ShutdownGrace = 30 * time.Second
+	}
+	if spec.LateAfter <= 0 {
+		spec.LateAfter = time.Minute
 	}
 
 	ctx, cancel := context.WithCancel(ctx)

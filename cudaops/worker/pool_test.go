@@ -577,3 +577,44 @@ func TestCasesOfWorkersThatStart(t *testing.T) {
 		t.Errorf("the workers ran %v", byWorker)
 	}
 }
+
+// TestLateSlots: a late slot gets a worker if the waiting cases would take the others long, or if no other slot
+// can have one.
+func TestLateSlots(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		after time.Duration
+		path  string // of the program of the first slot
+		late  bool
+	}{
+		{"short", time.Hour, "", false},
+		{"long", time.Nanosecond, "", true},
+		{"none", time.Hour, "/no/such/program", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			slots := testSlots(t, 2, 1)
+			slots[1].Late = true
+			if c.path != "" {
+				slots[0].Spec.Path = c.path
+			}
+			src := &list{}
+			for n := range 40 {
+				src.add(n, "none", long)
+			}
+			used := false
+			src.onEnd = func(o worker.Outcome) *worker.Task {
+				if used = used || o.Slot == "w1"; c.late && !used {
+					src.add(40+len(src.ends), "none", long) // until the late one has started
+				}
+				return nil
+			}
+			pool := newPool(t, worker.PoolSpec{Slots: slots, LateAfter: c.after})
+			if err := pool.Run(t.Context(), worker.Settings{}, src); err != nil {
+				t.Fatal(err)
+			}
+			if used != c.late {
+				t.Errorf("the late slot was used: %t", used)
+			}
+		})
+	}
+}

@@ -31,6 +31,9 @@ type run struct {
 	queue []*Task // returned from lost workers
 	fresh []*Task // waiting for a new process
 	timer *time.Timer
+
+	ended int       // cases
+	first time.Time // when the first one ended
 }
 
 // loop runs until finished returns true.
@@ -157,7 +160,7 @@ func (r *run) share() int {
 	cases, slots := len(r.queue)+r.src.Pending(), 0
 	for _, s := range r.slots {
 		cases += len(s.held)
-		if s.state != slotDead {
+		if s.state != slotDead && !(s.Late && s.state == slotOff) {
 			slots++
 		}
 	}
@@ -174,12 +177,26 @@ func (r *run) startSlots() {
 		}
 	}
 
+	late := r.late(waiting)
 	for no, s := range r.slots {
-		if s.state == slotOff && waiting > 0 && !r.taken(s) {
+		if s.state == slotOff && waiting > 0 && !r.taken(s) && (late || !s.Late) {
 			waiting--
 			r.launch(no)
 		}
 	}
+}
+
+// late reports whether Late slots get workers: the waiting cases would take the others LateAfter at the rate of
+// this run, or no other slot can have a worker.
+func (r *run) late(waiting int) bool {
+	if !slices.ContainsFunc(r.slots, func(s *slot) bool { return !s.Late && s.state != slotDead }) {
+		return true
+	}
+	if r.ended < 2*len(r.slots) {
+		return false // the first ones include imports and compiling
+	}
+	each := time.Since(r.first) / time.Duration(r.ended)
+	return time.Duration(waiting)*each > r.spec.LateAfter
 }
 
 // taken reports whether the device of s, or s itself, is in use by a task that requires it for itself.

@@ -38,7 +38,7 @@ func pythonKind() Kind {
 			Options:    Options(pyhost.Options()),
 			Measure:    allMeasureBut(),
 			Binds:      "Python code",
-			Instrument: 7,
+			Instrument: 8,
 			NamesOps:   true,
 			Reads:      true,
 		},
@@ -79,7 +79,7 @@ func (k *onPython) Slots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worke
 		}
 	}
 
-	workers := rt.Workers
+	workers, first := rt.Workers, rt.Workers
 	if k.OneWorker(rt) {
 		// Ranks that an op starts use the GPUs of the worker.
 		if devices[0].Index >= 0 {
@@ -95,6 +95,7 @@ func (k *onPython) Slots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worke
 	if workers == 0 && rt.CollectorRoot != "" && devices[0].Index >= 0 {
 		// Building a layer is Python on one core, and the GPU idles meanwhile.
 		workers = min(max(runtime.NumCPU()/len(devices)/2, 1), mostPreparers)
+		first = min(workers, firstPreparers)
 	}
 
 	if devices[0].Index >= 0 {
@@ -103,6 +104,7 @@ func (k *onPython) Slots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worke
 	slots := spread(spec, workers, devices)
 	shared := map[int]*instrument.Instrument{}
 	for i, s := range slots {
+		slots[i].Late = first > 0 && i >= first*len(devices)
 		in := shared[s.Device]
 		if in == nil || s.Device < 0 {
 			in = instrument.New(instrument.Options{})
@@ -129,9 +131,14 @@ func shareCores(spec *worker.Spec, workers int) {
 	spec.Init.Env = env
 }
 
-// mostPreparers is from where on further workers prepare little more: they wait for each other's work on the
-// GPU, and each takes memory for a context and the framework.
-const mostPreparers = 4
+// firstPreparers start at once. More delay the beginning, where each waits for the first cases of all others, which
+// compile. In long runs up to mostPreparers pay if cases compile or draw much on the processor. From there on, further
+// ones prepare little more: they wait for each other's work on the GPU, and each takes memory for a context and the
+// framework.
+const (
+	firstPreparers = 4
+	mostPreparers  = 8
+)
 
 // Program returns the interpreter with the host, which is written into the state folder.
 func (*onPython) Program(rt *stage.Runtime, at Place) ([]string, error) {
