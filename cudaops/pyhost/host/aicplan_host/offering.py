@@ -122,6 +122,10 @@ class Offers:
 
     def next(self):
         """Waits for a command that begins or ends a case, and runs those before it."""
+        if self._cuda is not None:
+            # Work that is still queued would run beside the first visits. What fails in it shows in a later call.
+            with contextlib.suppress(Exception):
+                self._cuda.torch.cuda.synchronize()
         free, total, kept = self.memory()
         cases = self.waiting()
         self._send(
