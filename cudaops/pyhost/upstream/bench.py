@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Compares aicplan with the collectors' own benchmark: random cases of an op, both in the same order on one GPU.
 
-    bench.py AICPLAN CHECKOUT BACKEND OP [--cases 400] [--where EXPRESSION] [--runs 2] [--truth 0] [--seed 11]
+    bench.py AICPLAN CHECKOUT BACKEND OP [--cases 400] [--where EXPRESSION] [--runs 2] [--truth 0] [--seed 11] [--fresh]
 
 BACKEND is vllm or sglang, and must be installed for python3. One process calls the collectors with their own
 benchmark_with_power, after a first case that imports and compiles. aicplan applies a plan with the same cases; its time
 runs from the first measurement to the end of the stage. The first 20 cases of a stage are prepared before that. The
 second time has these and the start of the processes in it: take at least 200 cases. aicplan fills operands that the
 collectors leave uninitialised, as its plans do. --truth N also measures N of the cases alone, with operands filled in the
-same way, each for 0.6 s of which the last 40 % count.
+same way, each for 0.6 s of which the last 40 % count. --fresh gives every run a home and a folder for temporary files of
+its own, so that each compiles all its kernels.
 
 Exit status: 0 compared; 1 one of the two has no rows; 2 wrong usage.
 """
@@ -76,8 +77,14 @@ class Bench:
         self.args, self.folder = args, folder
         self.plan, self.vars = os.path.join(folder, "bench.hcl"), os.path.join(folder, "cases.hclvars")
 
-    def aicplan(self, *words, check=True):
-        done = subprocess.run([self.args.aicplan, *words], capture_output=True, text=True)
+    def environment(self):
+        if not self.args.fresh:
+            return None
+        folder = tempfile.mkdtemp(dir=self.folder)
+        return {**os.environ, "HOME": folder, "TMPDIR": folder}
+
+    def aicplan(self, *words, check=True, env=None):
+        done = subprocess.run([self.args.aicplan, *words], capture_output=True, text=True, env=env)
         if check and done.returncode != 0:
             sys.exit("aicplan %s: %s" % (words[0], (done.stderr or done.stdout)[-2000:]))
         return done.stdout
@@ -149,7 +156,7 @@ class Bench:
             "module": self.binding["module"], "run": self.binding["run"], "calls": [[i, self.calls[i]] for i in indices],
         }
         done = subprocess.run([sys.executable, os.path.abspath(__file__), "--upstream"], input=json.dumps(job), text=True,
-                              stdout=subprocess.PIPE, check=True, cwd=self.folder)
+                              stdout=subprocess.PIPE, check=True, cwd=self.folder, env=self.environment())
         out, rows = json.loads(done.stdout.splitlines()[-1]), {}
         for case, latencies in out["rows"]:  # collectors that sweep log their points one by one
             rows.setdefault(case, []).extend(latencies)
@@ -159,7 +166,7 @@ class Bench:
         """{case: latencies} of a plan's rows, the seconds, those of the whole stage, and the number of failed cases."""
         state = os.path.join(self.folder, "state%d" % run)
         words = ("--state-dir", state, "apply", self.plan, "--var-file", self.vars, "--auto-approve", "--json")
-        events = [json.loads(line) for line in self.aicplan(*words, check=False).splitlines() if line.startswith("{")]
+        events = [json.loads(line) for line in self.aicplan(*words, check=False, env=self.environment()).splitlines() if line.startswith("{")]
         rows = list(csv.DictReader(io.StringIO(self.aicplan("--state-dir", state, "show", "collect.bench", "--format", "csv"))))
         place = {json.dumps([str(v).lower() for v in c.values()]): i for i, c in enumerate(self.cases)}
         out = {}
@@ -260,6 +267,7 @@ def main():
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--truth", type=int, default=0)
     parser.add_argument("--seed", type=int, default=11)
+    parser.add_argument("--fresh", action="store_true", help="compile all kernels anew in every run")
     parser.add_argument("--system", default="h200_sxm")
     parser.add_argument("--plan-only", metavar="FOLDER", help="write the plan and the collectors' calls there, and measure nothing")
     args = parser.parse_args()
@@ -283,8 +291,8 @@ def main():
         for run in range(args.runs):
             rows, seconds, whole, failed = bench.apply(run)
             number = sum(map(len, rows.values()))
-            of = (number, seconds, whole, number / seconds, failed, number / seconds / rate)
-            print("aicplan:    %d rows in %.1f s (%.1f s with starts), %.2f/s, %d cases failed: %.2f of the collectors' rate" % of)
+            of = (number, seconds, whole, number / seconds, failed, number / seconds / rate, number / whole / rate)
+            print("aicplan:    %d rows in %.1f s (%.1f s with starts), %.2f/s, %d cases failed: %.2f of the collectors' rate (%.2f)" % of)
             runs.append(rows)
         for other in runs[1:]:
             spread = [max(x, y) / min(x, y) for i in runs[0] for x, y in zip(runs[0][i], other.get(i, []))]
