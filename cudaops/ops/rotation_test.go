@@ -284,3 +284,21 @@ func TestCapturesTakeTurns(t *testing.T) {
 		t.Errorf("%d captures of an execution of a second", once.Captures())
 	}
 }
+
+// TestInputsOfOnePoolLieApart: inputs of a user's kernel do not share memory if their types share a pool.
+func TestInputsOfOnePoolLieApart(t *testing.T) {
+	t.Parallel()
+	d, _ := orderBench(t)
+	x := &userBuffer{in: true, dtype: Float32, bytes: 1 << 20}
+	y := &userBuffer{in: true, dtype: BFloat16, bytes: 1 << 20}
+	if _, err := d.userOperands("apart", 3, []*userBuffer{x, y}); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range x.at {
+		for _, b := range y.at {
+			if a < b+1<<20 && b < a+1<<20 {
+				t.Errorf("arrays at %#x and %#x overlap", a, b)
+			}
+		}
+	}
+}

@@ -358,7 +358,7 @@ func kernelValue(typ string, v float64) (any, error) {
 // pool of the inputs, or nil without inputs.
 func (d *Device) userOperands(label string, sets int, buffers []*userBuffer) (least *Pool, err error) {
 	out := d.Arena.Out.cursor(label)
-	cursors := map[DType]*cursor{}
+	cursors := map[*Pool]*cursor{} // types can share a pool
 	for set := range sets {
 		for _, u := range buffers {
 			cur := out
@@ -366,19 +366,19 @@ func (d *Device) userOperands(label string, sets int, buffers []*userBuffer) (le
 			case !u.in && set > 0:
 				continue
 			case u.in:
-				if cursors[u.dtype] == nil {
-					pool, err := d.Arena.Operands(u.dtype)
-					if err != nil {
-						return nil, err
-					}
-
-					if least == nil || pool.bytes < least.bytes {
-						least = pool
-					}
-
-					cursors[u.dtype] = pool.cursor(label)
+				pool, err := d.Arena.Operands(u.dtype)
+				if err != nil {
+					return nil, err
 				}
-				cur = cursors[u.dtype]
+
+				if least == nil || pool.bytes < least.bytes {
+					least = pool
+				}
+
+				if cursors[pool] == nil {
+					cursors[pool] = pool.cursor(label)
+				}
+				cur = cursors[pool]
 			}
 
 			u.at = append(u.at, cur.take(fmt.Sprintf("argument %d", u.arg), u.bytes))
