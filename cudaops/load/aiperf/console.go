@@ -1,8 +1,10 @@
 package aiperf
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,15 +13,8 @@ import (
 
 var consoleColumns = []string{"avg", "min", "max", "p99", "p90", "p50", "std"}
 
-var groups = []struct {
-	group Group
-	title string
-}{
-	{GroupEffective, "LLM Metrics: Effective"},
-	{GroupActive, "LLM Metrics: Active"},
-	{GroupUsage, "LLM Metrics: Usage"},
-	{GroupMain, "LLM Metrics"},
-}
+// groups are the tables in their order.
+var groups = []Group{"Effective", "Active", "Usage", GroupMain}
 
 // mainOrder is the order of the metrics in the main table. Other metrics come after them.
 var mainOrder = []string{
@@ -41,8 +36,15 @@ func (r *Report) Console() string {
 	}
 
 	for _, g := range groups {
-		if t := metricTable(r.Summary, g.group, "NVIDIA AIPerf | "+g.title); t != "" {
-			b.WriteString(t + "\n\n")
+		t, title := statsTable(), "NVIDIA AIPerf | LLM Metrics"
+		if g != GroupMain {
+			title += ": " + string(g)
+		}
+		for _, m := range metricsOf(r.Summary, g) {
+			t.Row(cells(m, label(m), consoleColumns...)...)
+		}
+		if text := titled(title, t); text != "" {
+			b.WriteString(text + "\n\n")
 		}
 	}
 
@@ -74,36 +76,12 @@ func label(m Metric) string {
 
 // metricsOf returns the metrics of a group in the order of the console.
 func metricsOf(s *Summary, g Group) []Metric {
-	var list []Metric
-	seen := map[string]bool{}
-	add := func(m Metric) {
-		if m.Group == g && !seen[m.Tag] {
-			seen[m.Tag] = true
-			list = append(list, m)
-		}
-	}
-
+	list := slices.DeleteFunc(slices.Clone(s.Metrics), func(m Metric) bool { return m.Group != g })
 	if g == GroupMain {
-		for _, tag := range mainOrder {
-			if m, ok := s.Get(tag); ok {
-				add(m)
-			}
-		}
-	}
-
-	for _, m := range s.Metrics {
-		add(m)
+		place := func(m Metric) uint { return uint(slices.Index(mainOrder, m.Tag)) } // others are last
+		slices.SortStableFunc(list, func(a, b Metric) int { return cmp.Compare(place(a), place(b)) })
 	}
 	return list
-}
-
-// metricTable returns the table of a group, or "" if it has no metrics.
-func metricTable(s *Summary, g Group, title string) string {
-	t := statsTable()
-	for _, m := range metricsOf(s, g) {
-		t.Row(cells(m, label(m), consoleColumns...)...)
-	}
-	return titled(title, t)
 }
 
 // cells returns the row of a metric with statistics by their names in files.

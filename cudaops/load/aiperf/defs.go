@@ -1,7 +1,8 @@
 package aiperf
 
 import (
-	"cmp"
+	_ "embed"
+	"encoding/csv"
 	"fmt"
 	"maps"
 	"slices"
@@ -55,30 +56,25 @@ const (
 	nPerRequest
 )
 
-// Group is the console table that shows a metric.
-type Group int
+// Group is the name of the console table that shows a metric, or "".
+type Group string
 
-// Console tables.
-const (
-	GroupHidden Group = iota
-	GroupEffective
-	GroupActive
-	GroupUsage
-	GroupMain
-)
+// GroupMain is the main table.
+const GroupMain Group = "Main"
 
 // Def describes a metric.
 type Def struct {
-	// Tag is the metric's key in files, and Name its text in tables. By default, Name is Tag in title case.
+	// Tag is the metric's key in files, and Name its text in tables.
 	Tag, Name, Unit string
 	Group           Group
-
-	// Integer is true if the values of single requests are whole numbers. AtLeast is true if larger values are better.
-	Integer, AtLeast bool
 
 	// Column is the metric's column in rows, or "". If Spread is set, there are columns of percentiles too.
 	Column string
 	Spread bool
+
+	// Integer is true if the values of single requests are whole numbers, AtLeast if larger values are better, and
+	// Streamed if the metric needs the times of single messages.
+	Integer, AtLeast, Streamed bool
 }
 
 // Label returns the name with its unit, as used in table headers.
@@ -90,140 +86,31 @@ func (d Def) Label() string {
 	return d.Name + " (" + d.Unit + ")"
 }
 
-// perRequest are the definitions by index of Values.
-var perRequest = [nPerRequest]Def{
-	RequestLatency: {Tag: "request_latency", Unit: "ms", Group: GroupMain,
-		Column: "latency", Spread: true},
-	TTFT: {Tag: "time_to_first_token", Name: "Time to First Token", Unit: "ms",
-		Group: GroupMain, Column: "ttft", Spread: true},
-	TTFO: {Tag: "time_to_first_output_token", Name: "Time to First Output Token",
-		Unit: "ms", Group: GroupMain, Column: "ttfo"},
-	TTST: {Tag: "time_to_second_token", Name: "Time to Second Token", Unit: "ms",
-		Group: GroupMain, Column: "ttst", Spread: true},
-	ITL: {Tag: "inter_token_latency", Unit: "ms",
-		Group: GroupMain, Column: "itl", Spread: true},
-	DecodeDuration: {Tag: "decode_duration", Unit: "ms", Group: GroupMain},
-	OutputPerUser: {Tag: "output_token_throughput_per_user", Unit: "tokens/sec/user", Group: GroupMain,
-		AtLeast: true, Column: "throughput_per_user"},
-	PrefillPerUser: {Tag: "prefill_throughput_per_user", Unit: "tokens/sec/user", AtLeast: true},
-	E2EThroughput: {Tag: "e2e_output_token_throughput", Name: "E2E Output Token Throughput",
-		Unit: "tokens/sec/user", Group: GroupMain, AtLeast: true},
-	InputLength: {Tag: "input_sequence_length", Unit: "tokens",
-		Group: GroupMain, Integer: true, Column: "input_length"},
-	OutputLength: {Tag: "output_sequence_length", Unit: "tokens",
-		Group: GroupMain, Integer: true, Column: "output_length"},
-	OutputTokens:    {Tag: "output_token_count", Unit: "tokens", Integer: true},
-	ReasoningTokens: {Tag: "reasoning_token_count", Unit: "tokens", Integer: true},
-	OSLMismatch:     {Tag: "osl_mismatch_diff_pct", Name: "OSL Mismatch Diff %", Unit: "%"},
-	UsagePrompt: {Tag: "usage_prompt_tokens", Unit: "tokens",
-		Group: GroupUsage, Integer: true},
-	UsageCompletion: {Tag: "usage_completion_tokens", Unit: "tokens",
-		Group: GroupUsage, Integer: true},
-	UsageTotal: {Tag: "usage_total_tokens", Unit: "tokens",
-		Group: GroupUsage, Integer: true},
-	UsageCached: {Tag: "usage_prompt_cache_read_tokens", Unit: "tokens", Group: GroupUsage, Integer: true},
-	UsageCachedPct: {Tag: "usage_prompt_cache_read_pct", Name: "Usage Prompt Cache Read %",
-		Unit: "%", Group: GroupUsage},
-	UsagePromptDiff:     {Tag: "usage_prompt_tokens_diff_pct", Name: "Usage Prompt Diff %", Unit: "%"},
-	UsageCompletionDiff: {Tag: "usage_completion_tokens_diff_pct", Name: "Usage Completion Diff %", Unit: "%"},
-	CreditToStart:       {Tag: "credit_to_start_latency", Name: "Credit-to-Start Latency", Unit: "ms"},
-	EffectiveLatency: {Tag: "effective_latency", Name: "Effective Latency (CO-aware)", Unit: "ms",
-		Group: GroupEffective, Column: "effective_latency", Spread: true},
-	SendLag:  {Tag: "send_lag", Unit: "ms", Column: "send_lag", Spread: true},
-	ErrorISL: {Tag: "error_isl", Name: "Error Input Sequence Length", Unit: "tokens", Integer: true},
-	Good: {Tag: "good_request_count", Unit: "requests",
-		Group: GroupMain, Integer: true},
-	HTTPBlocked:    {Tag: "http_req_blocked", Name: "HTTP Blocked", Unit: "ms"},
-	HTTPDNS:        {Tag: "http_req_dns_lookup", Name: "HTTP DNS Lookup", Unit: "ms"},
-	HTTPConnecting: {Tag: "http_req_connecting", Name: "HTTP Connecting", Unit: "ms"},
-	HTTPOverhead:   {Tag: "http_req_connection_overhead", Name: "HTTP Connection Overhead", Unit: "ms"},
-	HTTPReused: {Tag: "http_req_connection_reused", Name: "HTTP Connection Reused",
-		Unit: "ratio", Integer: true},
-	HTTPSending:    {Tag: "http_req_sending", Name: "HTTP Sending", Unit: "ms"},
-	HTTPWaiting:    {Tag: "http_req_waiting", Name: "HTTP Waiting (TTFB)", Unit: "ms"},
-	HTTPReceiving:  {Tag: "http_req_receiving", Name: "HTTP Receiving", Unit: "ms"},
-	HTTPTotal:      {Tag: "http_req_total", Name: "HTTP Total Time", Unit: "ms"},
-	HTTPDuration:   {Tag: "http_req_duration", Name: "HTTP Duration (excl. conn)", Unit: "ms"},
-	HTTPSent:       {Tag: "http_req_data_sent", Name: "HTTP Data Sent", Unit: "KB"},
-	HTTPReceived:   {Tag: "http_req_data_received", Name: "HTTP Data Received", Unit: "KB"},
-	HTTPChunksSent: {Tag: "http_req_chunks_sent", Name: "HTTP Chunks Sent", Unit: "count", Integer: true},
-	HTTPChunksReceived: {Tag: "http_req_chunks_received", Name: "HTTP Chunks Received",
-		Unit: "count", Integer: true},
-}
+//go:embed metrics.csv
+var metrics string
 
-func init() {
-	for _, list := range [][]Def{perRequest[:], overall} {
-		for i := range list {
-			words := strings.Split(list[i].Tag, "_")
-			for k, word := range words {
-				words[k] = strings.ToUpper(word[:1]) + word[1:]
-			}
-			list[i].Name = cmp.Or(list[i].Name, strings.Join(words, " "))
-		}
+// defs are the definitions in metrics.csv.
+var defs = func() (out []Def) {
+	in := csv.NewReader(strings.NewReader(metrics))
+	in.Comment = '#'
+	records, err := in.ReadAll()
+	if err != nil {
+		panic("aiperf: metrics.csv: " + err.Error())
 	}
-}
+
+	for _, r := range records {
+		marked := func(mark string) bool { return strings.Contains(r[5], mark) }
+		out = append(out, Def{Tag: r[0], Name: r[1], Unit: r[2], Group: Group(r[3]), Column: r[4],
+			Integer: marked("integer"), AtLeast: marked("higher"), Spread: marked("spread"), Streamed: marked("stream")})
+	}
+	return out
+}()
 
 // InterChunk is the metric of the gaps between messages. It has a list of values per request.
-var InterChunk = Def{Tag: "inter_chunk_latency", Name: "Inter Chunk Latency", Unit: "ms", Column: "icl", Spread: true}
+var InterChunk = defs[nPerRequest]
 
-// overall are the definitions of the metrics of a phase.
-var overall = []Def{
-	{Tag: "request_count", Unit: "requests", Group: GroupMain},
-	{Tag: "error_request_count", Unit: "requests", Group: GroupMain},
-	{Tag: "total_error_isl", Name: "Total Error Input Sequence Length", Unit: "tokens"},
-	{Tag: "completed_request_count", Name: "Completed Requests (Success + Error)", Unit: "requests",
-		Group: GroupMain},
-	{Tag: "request_error_rate", Unit: "%", Group: GroupMain},
-	{Tag: "benchmark_duration", Unit: "sec", Column: "duration"},
-	{Tag: "request_throughput", Unit: "requests/sec", Group: GroupMain,
-		AtLeast: true, Column: "request_throughput"},
-	{Tag: "output_token_throughput", Unit: "tokens/sec", Group: GroupMain,
-		AtLeast: true, Column: "throughput"},
-	{Tag: "input_token_throughput", Unit: "tokens/sec", Group: GroupMain,
-		AtLeast: true, Column: "input_throughput"},
-	{Tag: "total_token_throughput", Unit: "tokens/sec", AtLeast: true,
-		Column: "total_throughput"},
-	{Tag: "total_isl", Name: "Total Input Sequence Length", Unit: "tokens", Column: "input_tokens"},
-	{Tag: "total_osl", Name: "Total Output Sequence Length", Unit: "tokens", Column: "output_tokens"},
-	{Tag: "total_items", Unit: "items", Column: "items"},
-	{Tag: "item_throughput", Unit: "items/sec", Group: GroupMain, AtLeast: true,
-		Column: "item_throughput"},
-	{Tag: "total_images", Unit: "images", Column: "images_sent"},
-	{Tag: "image_throughput", Unit: "images/sec", Group: GroupMain, AtLeast: true,
-		Column: "image_throughput"},
-	{Tag: "total_output_tokens", Unit: "tokens"},
-	{Tag: "total_reasoning_tokens", Unit: "tokens"},
-	{Tag: "total_usage_prompt_tokens", Unit: "tokens", Group: GroupUsage},
-	{Tag: "total_usage_completion_tokens", Unit: "tokens",
-		Group: GroupUsage},
-	{Tag: "total_usage_total_tokens", Unit: "tokens", Group: GroupUsage},
-	{Tag: "osl_mismatch_count", Name: "OSL Mismatch Count", Unit: "requests"},
-	{Tag: "usage_discrepancy_count", Unit: "requests"},
-	{Tag: "good_request_count", Unit: "requests", Group: GroupMain},
-	{Tag: "good_request_fraction", Name: "GoodRequestFraction", Unit: "ratio", Group: GroupMain,
-		AtLeast: true, Column: "good_fraction"},
-	{Tag: "goodput", Unit: "requests/sec", Group: GroupMain, AtLeast: true, Column: "goodput"},
-	{Tag: "effective_concurrency", Unit: "requests", Group: GroupEffective,
-		Column: "effective_concurrency"},
-	{Tag: "effective_decode_throughput", Unit: "tokens/sec",
-		Group: GroupEffective},
-	{Tag: "effective_prefill_throughput", Unit: "tokens/sec",
-		Group: GroupEffective},
-	{Tag: "effective_decode_concurrency", Unit: "requests",
-		Group: GroupEffective},
-	{Tag: "effective_prefill_concurrency", Unit: "requests",
-		Group: GroupEffective},
-	{Tag: "effective_total_throughput", Unit: "tokens/sec",
-		Group: GroupEffective},
-	{Tag: "effective_decode_throughput_per_user", Unit: "tokens/sec/user", Group: GroupEffective},
-	{Tag: "effective_prefill_throughput_per_user", Unit: "tokens/sec/user", Group: GroupEffective},
-	{Tag: "tokens_in_flight", Unit: "tokens", Group: GroupEffective},
-	{Tag: "active_decode_throughput", Unit: "tokens/sec", Group: GroupActive},
-	{Tag: "active_prefill_throughput", Unit: "tokens/sec", Group: GroupActive},
-	{Tag: "active_decode_throughput_per_user", Unit: "tokens/sec/user", Group: GroupActive},
-	{Tag: "active_prefill_throughput_per_user", Unit: "tokens/sec/user", Group: GroupActive},
-	{Tag: "active_total_throughput", Unit: "tokens/sec", Group: GroupActive},
-}
+// perRequest are the definitions by index of Values, and overall those of the metrics of a phase.
+var perRequest, overall = defs[:nPerRequest], defs[nPerRequest+1:]
 
 // overallDef returns the definition of a metric of a phase.
 func overallDef(tag string) Def {
@@ -232,8 +119,7 @@ func overallDef(tag string) Def {
 
 // columnDefs returns the definitions of all metrics that have a column.
 func columnDefs() []Def {
-	all := slices.Concat(perRequest[:], []Def{InterChunk}, overall)
-	return slices.DeleteFunc(all, func(d Def) bool { return d.Column == "" })
+	return slices.DeleteFunc(slices.Clone(defs), func(d Def) bool { return d.Column == "" })
 }
 
 // spreads are the suffixes of the columns of percentiles.
@@ -297,7 +183,7 @@ func ParseSLO(limits map[string]float64) (SLO, error) {
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		i, ok := sloNames[name]
 		if !ok {
-			i = slices.IndexFunc(perRequest[:], func(d Def) bool { return d.Tag == name })
+			i = slices.IndexFunc(perRequest, func(d Def) bool { return d.Tag == name })
 		}
 		if i < 0 || i == Good || i == ErrorISL {
 			short := slices.Sorted(maps.Keys(sloNames))
@@ -313,17 +199,14 @@ func ParseSLO(limits map[string]float64) (SLO, error) {
 	return slo, nil
 }
 
-// streamed are the metrics that need the times of single messages, which only streams have.
-var streamed = []Def{perRequest[TTFT], perRequest[TTFO], perRequest[TTST], perRequest[ITL], perRequest[DecodeDuration],
-	perRequest[OutputPerUser], perRequest[PrefillPerUser], InterChunk}
-
 // Streamed reports whether only streams have a metric, by its tag, short name or column.
 func Streamed(name string) bool {
 	if i, ok := sloNames[name]; ok {
 		name = perRequest[i].Tag
 	}
-	return slices.ContainsFunc(streamed, func(d Def) bool {
-		return name == d.Tag || d.Column != "" && (name == d.Column || strings.HasPrefix(name, d.Column+"_p"))
+	return slices.ContainsFunc(defs, func(d Def) bool {
+		return d.Streamed &&
+			(name == d.Tag || d.Column != "" && (name == d.Column || strings.HasPrefix(name, d.Column+"_p")))
 	})
 }
 

@@ -134,3 +134,14 @@ func TestSLO(t *testing.T) {
 		}
 	}
 }
+
+// TestDefinitionsAreInOrder compares the lines of metrics.csv with the constants that are their indices.
+func TestDefinitionsAreInOrder(t *testing.T) {
+	for i, tag := range map[int]string{RequestLatency: "request_latency", ITL: "inter_token_latency",
+		UsagePrompt: "usage_prompt_tokens", CreditToStart: "credit_to_start_latency", Good: "good_request_count",
+		HTTPBlocked: "http_req_blocked", HTTPChunksReceived: "http_req_chunks_received"} {
+		if perRequest[i].Tag != tag {
+			t.Errorf("definition %d is %s, not %s", i, perRequest[i].Tag, tag)
+		}
+	}
+}

@@ -127,7 +127,7 @@ type recordField struct {
 
 // recordFields are the fields by index of Values, and that of the gaps between messages.
 var recordFields = func() (fields [nPerRequest + 1]recordField) {
-	for i, d := range append(perRequest[:], InterChunk) {
+	for i, d := range defs[:nPerRequest+1] {
 		fields[i] = recordField{`"` + d.Tag + `":{"value":`, `,"unit":"` + d.Unit + `"},`, d.Integer}
 	}
 	return

@@ -4,6 +4,9 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+
 	"aicplan/sink/base/stats"
 )
 
@@ -22,20 +25,8 @@ func Describe(values []float64) (Stats, bool) {
 	}
 
 	slices.Sort(values)
-	n := float64(len(values))
-	s := Stats{Min: values[0], Max: values[len(values)-1], Count: len(values)}
-
-	for _, v := range values {
-		s.Sum += v
-	}
-
-	s.Avg = s.Sum / n
-	sq := 0.0
-	for _, v := range values {
-		sq += (v - s.Avg) * (v - s.Avg)
-	}
-
-	s.Std = math.Sqrt(sq / n)
+	s := Stats{Min: values[0], Max: values[len(values)-1], Count: len(values), Sum: floats.Sum(values)}
+	s.Avg, s.Std = s.Sum/float64(len(values)), stat.PopStdDev(values, nil)
 	for _, p := range s.percentiles() {
 		*p.value = stats.Interpolated(values, p.q/100)
 	}

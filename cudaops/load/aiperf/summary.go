@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // Metric is one line of a summary.
@@ -131,11 +133,7 @@ func (c *column) sum() float64 {
 		return c.same * float64(c.n)
 	}
 
-	t := 0.0
-	for _, v := range c.values.all() {
-		t += v
-	}
-	return t
+	return floats.Sum(c.values.all())
 }
 
 // stats returns the statistics and sorts the values. It returns false without values.
