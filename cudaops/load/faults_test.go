@@ -94,7 +94,7 @@ func TestShortAndMiscountedOutputsAreCounted(t *testing.T) {
 		if s.Mismatched != 4 || s.Compared != 16 {
 			t.Errorf("%d of %d differ", s.Mismatched, s.Compared)
 		}
-		if m, ok := s.Get("usage_completion_tokens_diff_pct"); !ok || m.Stats.Max != 125 {
+		if m, ok := s.Get("usage_completion_tokens_diff_pct"); !ok || m.Stats["max"] != 125 {
 			t.Errorf("%+v", m)
 		}
 	})

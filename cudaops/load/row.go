@@ -620,7 +620,7 @@ func row(res *Traffic, counted bool) worker.Row {
 	r["unique_prompts"] = unique
 
 	if m, ok := sum.Get("usage_prompt_cache_read_pct"); ok {
-		put("cached_prompt_share", m.Stats.Avg/100)
+		put("cached_prompt_share", m.Stats["avg"]/100)
 	}
 
 	put("client_sched_p99", res.Client.SchedP99)

@@ -71,10 +71,7 @@ func avg(t *testing.T, s *aiperf.Summary, tag string) float64 {
 	if !ok {
 		t.Fatalf("there is no %s", tag)
 	}
-	if m.Has {
-		return m.Stats.Avg
-	}
-	return m.Value
+	return m.Stats["avg"]
 }
 
 func TestExactTimes(t *testing.T) {

@@ -111,7 +111,7 @@ func telemetryJSON(data, summary []byte, fleet []aiperf.Metric) ([]byte, error) 
 	before := []byte("  \"input_config\": ")
 	var added []byte
 	for _, m := range fleet {
-		added = fmt.Appendf(added, "  %q: {\n    \"unit\": %q,\n    \"avg\": %v\n  },\n", m.Tag, m.Unit, m.Value)
+		added = fmt.Appendf(added, "  %q: {\n    \"unit\": %q,\n    \"avg\": %v\n  },\n", m.Tag, m.Unit, m.Stats["avg"])
 	}
 	return bytes.Replace(data, before, append(added, before...), 1), nil
 }
@@ -158,7 +158,7 @@ func telemetryCSV(data []byte, s *cudatelemetry.Summary, fleet []aiperf.Metric) 
 	w := csv.NewWriter(&out)
 	w.UseCRLF = true
 	for _, m := range fleet {
-		if err := w.Write([]string{m.Label(), statText(m.Value)}); err != nil {
+		if err := w.Write([]string{m.Label(), statText(m.Stats["avg"])}); err != nil {
 			return nil, err
 		}
 	}

@@ -33,12 +33,12 @@ func TestTelemetryInAIPerfFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		none, err := (&aiperf.Report{Phase: aiperf.Phase{Summary: &aiperf.Summary{Metrics: []aiperf.Metric{
-			{Def: aiperf.Def{Tag: "benchmark_duration", Unit: "sec"}, Value: 2},
-			{Def: aiperf.Def{Tag: "total_isl"}, Value: 300}, {Def: aiperf.Def{Tag: "total_osl"}, Value: 100},
-			{Def: aiperf.Def{Tag: "request_count"}, Value: 10}, {Def: aiperf.Def{Tag: "request_throughput"}, Value: 5},
-			{Def: aiperf.Def{Tag: "output_token_throughput"}, Value: 50}, {Def: aiperf.Def{Tag: "goodput"}, Value: 4},
-			{Def: aiperf.Def{Tag: "request_latency"}, Stats: aiperf.Stats{Avg: 500}, Has: true}}}},
+		var metrics []aiperf.Metric
+		for tag, v := range map[string]float64{"benchmark_duration": 2, "total_isl": 300, "total_osl": 100,
+			"request_count": 10, "request_throughput": 5, "output_token_throughput": 50, "goodput": 4, "request_latency": 500} {
+			metrics = append(metrics, aiperf.Metric{Def: aiperf.Def{Tag: tag}, Stats: aiperf.Stats{"avg": v}})
+		}
+		none, err := (&aiperf.Report{Phase: aiperf.Phase{Summary: &aiperf.Summary{Metrics: metrics}},
 			Input: map[string]any{"phases": []any{map[string]any{"name": "profiling", "concurrency": 4}}}}).JSON()
 		if err != nil {
 			t.Fatal(err)
@@ -102,7 +102,7 @@ func TestTelemetryInAIPerfFiles(t *testing.T) {
 		}
 
 		table, err := (&aiperf.Report{Phase: aiperf.Phase{Summary: &aiperf.Summary{Metrics: []aiperf.Metric{
-			{Def: aiperf.Def{Name: "x"}, Value: 1}}}}}).CSV()
+			{Def: aiperf.Def{Name: "x"}, Stats: aiperf.Stats{"avg": 1}}}}}}).CSV()
 		if err != nil || !strings.HasSuffix(string(table), "\r\n\r\n\r\n"+strings.Join(aiperf.TelemetryHeader, ",")+"\r\n") {
 			t.Fatalf("%v\n%q", err, table)
 		}

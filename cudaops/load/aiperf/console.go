@@ -87,14 +87,14 @@ func metricsOf(s *Summary, g Group) []Metric {
 // cells returns the row of a metric with statistics by their names in files.
 func cells(m Metric, label string, names ...string) []any {
 	row := []any{label}
-	if !m.Has {
-		return append(row, grouped(m.Value))
+	if m.single() {
+		names = names[:1]
 	}
 
-	stats := m.Stats.named()
 	for _, name := range names {
-		text := grouped(stats[name])
-		if (name == "avg" || name == "std") && !finite(stats[name]) {
+		v := m.Stats.get(name)
+		text := grouped(v)
+		if (name == "avg" || name == "std") && !finite(v) {
 			text = "" // failures count as infinite
 		}
 		row = append(row, text)

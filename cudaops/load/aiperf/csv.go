@@ -22,11 +22,16 @@ func (r *Report) CSV() ([]byte, error) {
 	slices.SortStableFunc(list, func(a, b Metric) int { return cmp.Compare(a.Name, b.Name) })
 	stats, values := [][]string{csvHeader}, [][]string{{"Metric", "Value"}}
 	for _, m := range list {
-		if m.Has {
-			stats = append(stats, statsRow(m))
-		} else {
-			values = append(values, []string{m.Label(), fixed(m.Value)})
+		if m.single() {
+			values = append(values, []string{m.Label(), fixed(m.Stats["avg"])})
+			continue
 		}
+
+		row := []string{m.Label()}
+		for _, name := range csvHeader[1:] {
+			row = append(row, fixed(m.Stats.get(name)))
+		}
+		stats = append(stats, row)
 	}
 
 	err := w.WriteAll(stats)
@@ -42,14 +47,6 @@ func (r *Report) CSV() ([]byte, error) {
 // TelemetryHeader is the header of the GPU telemetry section, which follows after two empty lines. AIPerf
 // writes it even without telemetry. Rows of devices have Hostname as an additional column.
 var TelemetryHeader = append([]string{"Endpoint", "GPU_Index", "GPU_Name", "GPU_UUID", "Platform"}, csvHeader...)
-
-func statsRow(m Metric) []string {
-	row, values := []string{m.Label()}, m.values()
-	for _, name := range csvHeader[1:] {
-		row = append(row, fixed(values[name]))
-	}
-	return row
-}
 
 // fixed formats a number with two decimals, or returns "" if it is not finite.
 func fixed(v float64) string {

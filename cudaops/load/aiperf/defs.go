@@ -149,16 +149,14 @@ func (s *Summary) Columns() map[string]float64 {
 	out := map[string]float64{}
 	for _, d := range columnDefs() {
 		m, ok := s.Get(d.Tag)
-		switch {
-		case !ok:
-		case !m.Has:
-			out[d.Column] = m.Value
-		default:
-			out[d.Column] = m.Stats.Avg
-			if d.Spread {
-				for i, v := range []float64{m.Stats.P50, m.Stats.P90, m.Stats.P99} {
-					out[d.Column+spreads[i]] = v
-				}
+		if !ok {
+			continue
+		}
+
+		out[d.Column] = m.Stats["avg"]
+		if d.Spread {
+			for _, suffix := range spreads {
+				out[d.Column+suffix] = m.Stats[suffix[1:]]
 			}
 		}
 	}

@@ -32,7 +32,7 @@ func Fleet(run []byte, watts, joules float64) ([]Metric, error) {
 	var out []Metric
 	put := func(tag, name, unit string, v float64) {
 		if finite(v) {
-			out = append(out, Metric{Def: Def{Tag: "nvidia_" + tag, Name: name, Unit: unit}, Value: v})
+			out = append(out, Metric{Def{Tag: "nvidia_" + tag, Name: name, Unit: unit}, Stats{"avg": v}})
 		}
 	}
 

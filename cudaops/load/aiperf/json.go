@@ -148,36 +148,25 @@ func (r *Report) JSON() ([]byte, error) {
 	return b.Bytes(), fail
 }
 
+// entryStats are the statistics of a metric in the order of files.
+var entryStats = []string{"avg", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "min", "max", "std",
+	"count", "sum"}
+
 // entry returns the JSON object of a metric.
 func entry(m Metric) json.RawMessage {
-	var b bytes.Buffer
-	b.WriteString(`{"unit":` + strconv.Quote(m.Unit))
-	num := func(name string, v float64) {
-		if finite(v) {
-			b.Write(appendFloat([]byte(`,"`+name+`":`), v))
+	b := []byte(`{"unit":` + strconv.Quote(m.Unit))
+	for _, name := range entryStats {
+		v := m.Stats.get(name)
+		if !finite(v) {
+			continue
+		}
+
+		b = append(b, `,"`+name+`":`...)
+		if name == "count" {
+			b = strconv.AppendInt(b, int64(v), 10)
+		} else {
+			b = appendFloat(b, v)
 		}
 	}
-
-	if !m.Has {
-		num("avg", m.Value)
-		b.WriteByte('}')
-		return b.Bytes()
-	}
-
-	s := m.Stats
-	num("avg", s.Avg)
-	for _, p := range s.percentiles() {
-		num(p.name, *p.value)
-	}
-
-	num("min", s.Min)
-	num("max", s.Max)
-	num("std", s.Std)
-	if !m.Sweep {
-		b.WriteString(`,"count":` + strconv.Itoa(s.Count))
-		num("sum", s.Sum)
-	}
-
-	b.WriteByte('}')
-	return b.Bytes()
+	return append(b, '}')
 }

@@ -58,12 +58,10 @@ var serverStats = map[string][]string{
 
 // GaugeStats returns the statistics of a gauge's samples.
 func GaugeStats(values []float64) map[string]float64 {
-	s, ok := Describe(slices.Clone(values))
-	if !ok {
-		return nil
-	}
-
-	return s.named()
+	s := Describe(slices.Clone(values))
+	delete(s, "sum")
+	delete(s, "count")
+	return s
 }
 
 // HistogramStats returns the statistics of a histogram's increase in a time. bounds are the upper bounds of the buckets

@@ -65,9 +65,8 @@ func SliceFiles(list []Slice, input any) ([]File, error) {
 		slices.SortStableFunc(metrics, func(a, b Metric) int { return cmp.Compare(a.Tag, b.Tag) })
 		for _, m := range metrics {
 			e[m.Tag] = entry(m)
-			values := m.values()
 			for _, stat := range csvHeader[1:] {
-				if v, ok := values[stat]; ok && finite(v) {
+				if v := m.Stats.get(stat); finite(v) {
 					rows = append(rows, []string{fmt.Sprint(i), fmt.Sprint(s.From), fmt.Sprint(s.To), m.Name, m.Unit, stat,
 						fixed(v)})
 				}

@@ -11,15 +11,11 @@ import (
 // Metric is one line of a summary.
 type Metric struct {
 	Def
-
-	// Has selects which field is set: Stats if true, Value if false.
 	Stats Stats
-	Value float64
-	Has   bool
-
-	// Sweep marks statistics over time. They have no sum, no count and fewer percentiles.
-	Sweep bool
 }
+
+// single reports whether the metric has one value and no statistics.
+func (m *Metric) single() bool { return len(m.Stats) == 1 }
 
 // ErrorCount is one kind of failure and its number of occurrences.
 type ErrorCount struct {
@@ -136,14 +132,18 @@ func (c *column) sum() float64 {
 	return floats.Sum(c.values.all())
 }
 
-// stats returns the statistics and sorts the values. It returns false without values.
-func (c *column) stats() (Stats, bool) {
+// stats returns the statistics and sorts the values. It returns nil without values.
+func (c *column) stats() Stats {
 	if c.varied || c.n == 0 {
 		return Describe(c.values.all())
 	}
-	v := c.same
-	return Stats{Avg: v, Min: v, Max: v, Sum: v * float64(c.n), P1: v, P5: v, P10: v, P25: v, P50: v, P75: v,
-		P90: v, P95: v, P99: v, Count: c.n}, true
+
+	n := float64(c.n)
+	s := Stats{"avg": c.same, "min": c.same, "max": c.same, "std": 0, "sum": c.same * n, "count": n}
+	for _, p := range percentiles {
+		s[p.name] = c.same
+	}
+	return s
 }
 
 // Collector aggregates records. It is not safe for concurrent use.
@@ -251,27 +251,25 @@ func (c *Collector) Within(all *Collector) { c.s.From, c.s.To = all.s.From, all.
 // Summary computes the summary of the records so far.
 func (c *Collector) Summary() *Summary {
 	s := c.s
-	put := func(d Def, st Stats, ok bool) {
-		if ok {
-			s.Metrics = append(s.Metrics, Metric{Def: d, Stats: st, Has: true})
+	put := func(d Def, stats Stats) {
+		if stats != nil {
+			s.Metrics = append(s.Metrics, Metric{d, stats})
 		}
 	}
 
 	scalar := func(tag string, v float64) { // NaN and infinite values are unknown
 		if finite(v) {
-			s.Metrics = append(s.Metrics, Metric{Def: overallDef(tag), Value: v})
+			put(overallDef(tag), Stats{"avg": v})
 		}
 	}
 
 	for i, d := range perRequest {
 		if i != Good {
-			st, ok := c.columns[i].stats()
-			put(d, st, ok)
+			put(d, c.columns[i].stats())
 		}
 	}
 
-	st, ok := Describe(c.chunks.all())
-	put(InterChunk, st, ok)
+	put(InterChunk, Describe(c.chunks.all()))
 	sum := func(i int) float64 { return c.columns[i].sum() }
 	tokens := func(i int) float64 { // of all successful requests, or NaN if the length of one is unknown
 		if c.columns[i].n < s.Succeeded {
@@ -363,11 +361,8 @@ func (c *Collector) adjusted(s *Summary) {
 			values = append(values, math.Inf(1))
 		}
 
-		st, _ := Describe(values)
 		d := perRequest[i]
-		s.Metrics = append(s.Metrics, Metric{
-			Def:   Def{Tag: "adj_" + d.Tag, Name: d.Name + " (error-adjusted)", Unit: d.Unit, Group: GroupMain},
-			Stats: st, Has: true,
-		})
+		d = Def{Tag: "adj_" + d.Tag, Name: d.Name + " (error-adjusted)", Unit: d.Unit, Group: GroupMain}
+		s.Metrics = append(s.Metrics, Metric{d, Describe(values)})
 	}
 }

@@ -82,49 +82,43 @@ func (s *sweep) build() {
 	s.curve = append(s.curve, span{at, math.MaxInt64, 0, 0})
 }
 
-// weighted returns time-weighted statistics of spans. It returns false if their total length is 0.
-func weighted(spans []span) (Stats, bool) {
-	nan := math.NaN()
-	s := Stats{P1: nan, P5: nan, P10: nan, P25: nan, P75: nan, Sum: nan, Min: math.Inf(1), Max: math.Inf(-1), Count: -1}
-	total := 0.0
-
+// weighted returns time-weighted statistics of spans, or nil if their total length is 0.
+func weighted(spans []span) Stats {
+	total, sum, least, most := 0.0, 0.0, math.Inf(1), math.Inf(-1)
 	for _, p := range spans {
 		w := float64(p.to - p.from)
 		total += w
-		s.Avg += w * p.value
-		s.Min, s.Max = min(s.Min, p.value), max(s.Max, p.value)
+		sum += w * p.value
+		least, most = min(least, p.value), max(most, p.value)
 	}
 
 	if total == 0 {
-		return s, false
+		return nil
 	}
 
-	s.Avg /= total
-	sq := 0.0
+	avg, squares := sum/total, 0.0
 	for _, p := range spans {
-		sq += float64(p.to-p.from) * (p.value - s.Avg) * (p.value - s.Avg)
+		squares += float64(p.to-p.from) * (p.value - avg) * (p.value - avg)
 	}
 
-	s.Std = math.Sqrt(sq / total)
-	spans = slices.Clone(spans)
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.value, b.value) })
-
-	for _, p := range s.percentiles() {
-		if math.IsNaN(*p.value) {
+	s := Stats{"avg": avg, "min": least, "max": most, "std": math.Sqrt(squares / total)}
+	spans = slices.SortedFunc(slices.Values(spans), func(a, b span) int { return cmp.Compare(a.value, b.value) })
+	for _, p := range percentiles {
+		if !slices.Contains([]string{"p50", "p90", "p95", "p99"}, p.name) {
 			continue // not meaningful
 		}
 
 		upTo := 0.0
-		*p.value = s.Max
+		s[p.name] = most
 		for _, x := range spans {
-			if upTo += float64(x.to - x.from); upTo >= p.q/100*total {
-				*p.value = x.value
+			if upTo += float64(x.to - x.from); upTo >= p.share*total {
+				s[p.name] = x.value
 				break
 			}
 		}
 	}
 
-	return s, true
+	return s
 }
 
 // combine applies f to two quantities over the same window.
@@ -267,8 +261,8 @@ func plus(a, b []span) []span {
 func (w *sweeps) metrics(from, to int64, streaming bool) []Metric {
 	var out []Metric
 	put := func(tag string, spans []span) {
-		if s, ok := weighted(spans); ok {
-			out = append(out, Metric{Def: overallDef(tag), Stats: s, Has: true, Sweep: true})
+		if s := weighted(spans); s != nil {
+			out = append(out, Metric{overallDef(tag), s})
 		}
 	}
 
