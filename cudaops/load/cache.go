@@ -15,24 +15,6 @@ import (
 	"aicplan/cudaops/load/openai"
 )
 
-// Cache reports how the server's prefix cache was used during the run.
-type Cache struct {
-	// Reset is true if all servers confirmed that they cleared their caches before the run.
-	Reset bool
-	// Queried and Hit count the tokens that the server looked up and found in the cache during the
-	// profiling phase. They are NaN if the server does not report them.
-	Queried, Hit float64
-}
-
-// HitRate returns the fraction of looked-up tokens that were found in the cache, from 0 to 1. It returns
-// NaN if the server does not report them.
-func (c Cache) HitRate() float64 {
-	if c.Queried > 0 {
-		return c.Hit / c.Queried
-	}
-	return math.NaN()
-}
-
 // resetPaths are the endpoints that clear the cache: vLLM (in development mode) and SGLang.
 var resetPaths = []string{"/reset_prefix_cache", "/flush_cache"}
 
@@ -42,15 +24,6 @@ var cacheCounters = []struct{ queried, hit string }{
 	{"vllm:prefix_cache_queries", "vllm:prefix_cache_hits"},
 	{"vllm:gpu_prefix_cache_queries_total", "vllm:gpu_prefix_cache_hits_total"},
 	{"sglang:prompt_tokens_total", "sglang:cached_tokens_total"},
-}
-
-// Queue reports the server's mean times per request of the profiling phase in ms. A field is NaN if the
-// server does not report it.
-type Queue struct {
-	// Waited is the time from accepting a request to running it for the first time.
-	Waited float64
-	// Prefill is the time from there to the first token.
-	Prefill float64
 }
 
 // queueHistograms are the names of the histograms of request times in seconds, per server type.
@@ -171,22 +144,25 @@ func (p *cacheProbe) reset(ctx context.Context) (bool, error) {
 // processStart is the metric with the start time of the server process. Not every server exports it.
 const processStart = "process_start_time_seconds"
 
-// figures sets c and q to what the servers counted in the phase. It leaves them unchanged if the servers do not export
-// it, if a page was damaged, if the last page is missing, or if a server was started again in the phase.
-func (w *serverPages) figures(c *Cache, q *Queue) {
+// columns returns the columns of a row with what the servers counted in the phase. cache_hit_rate is the share of
+// looked-up tokens that were in the prefix cache. server_queue and server_prefill are mean times of a request in ms,
+// from accepting it to running it, and from there to its first token. Columns that the servers do not export are
+// missing. All are if a page was damaged, if the last page is missing, or if a server was started again in the phase.
+func (w *serverPages) columns() map[string]float64 {
+	out := map[string]float64{}
 	if w.damaged || slices.Contains(slices.Collect(maps.Values(w.lost)), true) {
-		return
+		return out
 	}
 
 	for key, s := range w.series {
 		if key.metric == processStart && len(s.values) > 0 && slices.Min(s.values) != slices.Max(s.values) {
-			return
+			return out
 		}
 	}
 
 	for _, names := range queueHistograms {
 		if waited := w.mean(names.waited); !math.IsNaN(waited) {
-			q.Waited, q.Prefill = waited, w.mean(names.prefill)
+			out["server_queue"], out["server_prefill"] = waited, w.mean(names.prefill)
 			break
 		}
 	}
@@ -194,10 +170,13 @@ func (w *serverPages) figures(c *Cache, q *Queue) {
 	for _, names := range cacheCounters {
 		queried, hit := w.increase(names.queried, 0), w.increase(names.hit, 0)
 		if hit <= queried { // else the two counters do not cover the same lookups
-			c.Queried, c.Hit = queried, hit
-			return
+			out["cache_hit_rate"] = hit / queried
+			break
 		}
 	}
+
+	maps.DeleteFunc(out, func(_ string, v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
+	return out
 }
 
 // mean returns the mean of a histogram of seconds in ms, or NaN if it did not grow.

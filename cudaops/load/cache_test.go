@@ -39,12 +39,12 @@ func TestCacheAndQueueFigures(t *testing.T) {
 		w := newServerPages()
 		w.take("http://s", http.StatusOK, []byte(x.before), false)
 		w.take("http://s", http.StatusOK, []byte(x.after), true)
-		c, q := Cache{Queried: nan, Hit: nan}, Queue{Waited: nan, Prefill: nan}
-		w.figures(&c, &q)
+		res := &Traffic{Exported: w.columns()}
+		waited, rate := exported(res, "server_queue"), exported(res, "cache_hit_rate")
+		prefill := exported(res, "server_prefill")
 		same := func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
-		if !same(q.Waited, x.waited) || !same(c.HitRate(), x.rate) || !math.IsNaN(q.Prefill) {
-			t.Errorf("%s: waited %v, want %v; hit rate %v, want %v; prefill %v", x.name, q.Waited, x.waited, c.HitRate(), x.rate,
-				q.Prefill)
+		if !same(waited, x.waited) || !same(rate, x.rate) || !math.IsNaN(prefill) {
+			t.Errorf("%s: waited %v, want %v; hit rate %v, want %v; prefill %v", x.name, waited, x.waited, rate, x.rate, prefill)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"aicplan/cudaops/load/loadtest"
+	"aicplan/cudaops/load/openai"
 	"aicplan/cudaops/worker"
 )
 
@@ -36,7 +37,7 @@ func TestEndpoints(t *testing.T) {
 		t.Run(c.endpoint, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				set := quick()
-				set.EndpointType = c.endpoint
+				set.EndpointType = openai.Endpoint(c.endpoint)
 				c.set(&set)
 				srv := server(t, loadtest.Options{TTFT: 200 * time.Millisecond, ITL: 20 * time.Millisecond})
 				res, _ := start(t, srv, set, Options{})

@@ -190,7 +190,7 @@ func (h *Host) settings(c worker.Case) (Settings, error) {
 	s := DefaultSettings()
 	s.given = map[string]bool{}
 	if slices.Contains(openai.Endpoints(), c.Op) {
-		s.EndpointType = c.Op
+		s.EndpointType = openai.Endpoint(c.Op)
 	}
 
 	options := maps.Clone(h.init.Options)

@@ -256,7 +256,7 @@ func (o Option) DefaultText() string {
 
 var options = []Option{
 	{Name: "model", Runtime: true, Required: true, Doc: "the name by which the server knows the model", Flag: "--model"},
-	{Name: "endpoint_type", Runtime: true, Default: string(openai.Chat), Depends: "the grid's op",
+	{Name: "endpoint_type", Runtime: true, Default: openai.Chat, Depends: "the grid's op",
 		OneOf: openai.Endpoints(), Doc: "API that requests use", Flag: "--endpoint-type", Always: true},
 	{Name: "endpoint", Runtime: true, Doc: "path of the API if it is not the usual one", Flag: "--endpoint"},
 	{Name: "streaming", Runtime: true, Default: true, Doc: "whether responses are streamed", Flag: "--streaming",

@@ -41,7 +41,7 @@ type phase struct {
 	abort     context.CancelFunc     // cancels open requests
 	endedBy   atomic.Pointer[string] // the first reason to end early
 	endedAt   atomic.Int64
-	mu        sync.Mutex    // protects cancel
+	mu        sync.Mutex    // protects cancel and the end of a batch
 	failures  failureLimits // protected by the runner
 	cancel    *rand.Rand
 	collector aiperf.Collector
@@ -386,7 +386,7 @@ func (p *phase) batched(ctx context.Context) {
 	due := p.r.now()
 	for !p.over() {
 		var wg sync.WaitGroup
-		var last atomic.Int64
+		var last int64 // protected by p.mu
 		from := p.r.now()
 
 		for _, s := range p.r.slots {
@@ -400,16 +400,14 @@ func (p *phase) batched(ctx context.Context) {
 			}
 			p.r.spawn(&wg, func() {
 				end, _ := p.turn(ctx, s, ses, due, due)
-				for {
-					if old := last.Load(); end <= old || last.CompareAndSwap(old, end) {
-						return
-					}
-				}
+				p.mu.Lock()
+				last = max(last, end)
+				p.mu.Unlock()
 			})
 		}
 
 		wg.Wait()
-		if due = last.Load(); due > 0 && ctx.Err() == nil { // else the batch was cut
+		if due = last; due > 0 && ctx.Err() == nil { // else the batch was cut
 			p.batches = append(p.batches, Batch{From: from, To: due})
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"os"
 	"os/signal"
@@ -137,27 +136,27 @@ func (h *Host) measured(ctx context.Context, s Settings, o Options) (*point, err
 	o.Stop, o.Progress = h.beside.Stop, h.beside.Progress
 	p := &point{}
 	var batches []Batch // of all repeats
+	var err error
 	for i := range max(1, s.Repeats) {
 		again := o
 		again.Salt += uint64(i) * 0x9E3779B97F4A7C15
-		r, err := h.once(ctx, s, again)
-		if r != nil {
+		var r *run
+		if r, err = h.once(ctx, s, again); r != nil {
 			batches = append(batches, r.res.Profiling.Batches...)
 			r.res.Profiling.Batches = batches
 			p.runs = append(p.runs, r)
 		}
 
 		if err != nil || r.res.EndedBy == interrupted {
-			if len(p.runs) == 0 {
-				return nil, err
-			}
-			p.row = repeated(p.rows())
-			return p, err
+			break
 		}
 	}
 
+	if len(p.runs) == 0 {
+		return nil, err
+	}
 	p.row = repeated(p.rows())
-	return p, nil
+	return p, err
 }
 
 // once runs a load.
@@ -469,7 +468,7 @@ func (h *Host) keep(c worker.Case, out worker.Emitter, p *point) error {
 		failed = errors.Join(failed, err, in.Close())
 	}
 	attachFrom(aiperf.Inputs, jsonType, func(w io.Writer) error {
-		return aiperf.WriteInputs(w, openai.Request{Endpoint: openai.Endpoint(s.EndpointType), Model: s.Model,
+		return aiperf.WriteInputs(w, openai.Request{Endpoint: s.EndpointType, Model: s.Model,
 			Stream: s.Streaming, Extra: s.ExtraInputs}, res.Conversations)
 	})
 	if rec.f != nil {
@@ -586,7 +585,7 @@ func row(res *Traffic, counted bool) worker.Row {
 		"prompt_source":   res.Prompts,
 		"window_start_ns": res.Profiling.From,
 		"window_end_ns":   res.Profiling.To,
-		"cache_reset":     res.Cache.Reset,
+		"cache_reset":     res.CacheReset,
 		"started_at_utc":  time.Unix(0, res.Profiling.From).UTC().Format(time.RFC3339Nano),
 	}
 
@@ -594,14 +593,10 @@ func row(res *Traffic, counted bool) worker.Row {
 		r["warmup_start_ns"], r["warmup_end_ns"] = w.From, w.To
 	}
 
-	put := func(name string, v float64) {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+	for _, columns := range []map[string]float64{sum.Columns(), res.Exported} {
+		for name, v := range columns {
 			r[name] = v
 		}
-	}
-
-	for name, v := range sum.Columns() {
-		r[name] = v
 	}
 
 	r["error_rate"] = float64(sum.Failed) / float64(max(sum.Requests, 1))
@@ -613,20 +608,16 @@ func row(res *Traffic, counted bool) worker.Row {
 		r["token_mismatch"] = float64(sum.Mismatched) / float64(sum.Compared)
 	}
 
-	put("cache_hit_rate", res.Cache.HitRate())
-	put("server_queue", res.Queue.Waited)
-	put("server_prefill", res.Queue.Prefill)
-	unique := min(res.Conversations.Len()*(len(res.Settings.Generators)+1), sum.Requests)
-	r["unique_prompts"] = unique
+	r["unique_prompts"] = min(res.Conversations.Len()*(len(res.Settings.Generators)+1), sum.Requests)
 
 	if m, ok := sum.Get("usage_prompt_cache_read_pct"); ok {
-		put("cached_prompt_share", m.Stats["avg"]/100)
+		r["cached_prompt_share"] = m.Stats["avg"] / 100
 	}
 
-	put("client_sched_p99", res.Client.SchedP99)
+	r["client_sched_p99"] = res.Client.SchedP99
 	for name, v := range map[string]float64{"client_cpu_share": res.Client.CPUShare, "client_rss_mb": res.Client.PeakRSS} {
 		if v > 0 {
-			put(name, v)
+			r[name] = v
 		}
 	}
 

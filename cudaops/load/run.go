@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -65,8 +64,11 @@ type Traffic struct {
 	// Profiling and Warmup are the phases. Warmup is nil if there was no warm-up.
 	Profiling, Warmup *Phase
 	Client            Client
-	Cache             Cache
-	Queue             Queue
+
+	// CacheReset is true if all servers confirmed that they cleared their caches before the run. Exported are the columns
+	// of a row that the servers' metrics have.
+	CacheReset bool
+	Exported   map[string]float64
 
 	// Server are the metrics that the servers exported, or nil.
 	Server *aiperf.ServerMetrics
@@ -222,7 +224,7 @@ func newRunner(s Settings, o Options) (*runner, error) {
 		return nil, err
 	}
 
-	r.request = openai.Request{Endpoint: openai.Endpoint(s.EndpointType), Model: s.Model, Stream: s.Streaming,
+	r.request = openai.Request{Endpoint: s.EndpointType, Model: s.Model, Stream: s.Streaming,
 		Extra: s.ExtraInputs}
 	if n := s.PrefillConcurrency; n > 0 {
 		r.prefill = make(chan int64, n)
@@ -386,15 +388,13 @@ func (r *runner) promptSource() string {
 }
 
 func (r *runner) run(ctx context.Context) (*Traffic, error) {
-	out := &Traffic{Settings: r.whole, Prompts: r.promptSource(), Conversations: r.conversations}
-	out.Cache = Cache{Reset: true, Queried: math.NaN(), Hit: math.NaN()}
-	out.Queue = Queue{Waited: math.NaN(), Prefill: math.NaN()}
+	out := &Traffic{Settings: r.whole, Prompts: r.promptSource(), Conversations: r.conversations, CacheReset: true}
 	for _, t := range r.targets {
 		done, err := newCacheProbe(r, t).reset(ctx)
 		if err != nil {
 			return nil, err
 		}
-		out.Cache.Reset = out.Cache.Reset && done
+		out.CacheReset = out.CacheReset && done
 	}
 
 	outer := ctx
@@ -445,7 +445,7 @@ func (r *runner) run(ctx context.Context) (*Traffic, error) {
 	}
 
 	pages.stop(ctx)
-	pages.figures(&out.Cache, &out.Queue)
+	out.Exported = pages.columns()
 	if r.settings.ServerMetrics > 0 {
 		out.Server = pages.summary(r.now())
 	}

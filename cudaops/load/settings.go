@@ -41,7 +41,7 @@ type Settings struct {
 	// instead of Model.
 	Model        string             `json:"model"`
 	Models       map[string]float64 `json:"models"`
-	EndpointType string             `json:"endpoint_type"`
+	EndpointType openai.Endpoint    `json:"endpoint_type"`
 
 	// Path replaces the endpoint's default path.
 	Path      string            `json:"endpoint"`
@@ -257,7 +257,7 @@ func (s *Settings) Settle() error {
 	}
 
 	s.APIKeyHeader = cmp.Or(s.APIKeyHeader, authorization)
-	if !openai.Endpoint(s.EndpointType).Generates() {
+	if !s.EndpointType.Generates() {
 		s.Streaming = false
 		s.Documents = max(s.Documents, 1)
 	}
@@ -292,10 +292,10 @@ func (s *Settings) Settle() error {
 	}
 
 	switch {
-	case s.Prompt == PromptIDs && s.EndpointType != string(openai.Completions):
+	case s.Prompt == PromptIDs && s.EndpointType != openai.Completions:
 		return errors.New(`prompt = "token_ids" needs endpoint_type = "completions": the chat endpoint takes text only`)
 
-	case s.OSL == 0 && s.given["osl"] && openai.Endpoint(s.EndpointType).Generates():
+	case s.OSL == 0 && s.given["osl"] && s.EndpointType.Generates():
 		return errors.New("osl is 0; give it at least 1, or null to leave the length to the server")
 
 	case s.Trace != "" && (s.given["isl"] || s.given["osl"] || s.ISLStdDev+s.OSLStdDev > 0):
@@ -308,14 +308,14 @@ func (s *Settings) Settle() error {
 	case s.Trace != "" && s.Dataset != "":
 		return errors.New("trace and dataset are both set; keep one")
 
-	case s.Documents > 0 && openai.Endpoint(s.EndpointType).Generates():
+	case s.Documents > 0 && s.EndpointType.Generates():
 		return errors.New(`documents needs endpoint_type "embeddings" or "rerank"`)
 
-	case !openai.Endpoint(s.EndpointType).Generates() && (s.Trace+s.Dataset != "" || s.Turns > 1 || s.TurnsStdDev > 0):
+	case !s.EndpointType.Generates() && (s.Trace+s.Dataset != "" || s.Turns > 1 || s.TurnsStdDev > 0):
 		return fmt.Errorf("endpoint_type %q takes synthetic documents of one turn; remove trace, dataset and turns",
 			s.EndpointType)
 
-	case s.Images > 0 && s.EndpointType != string(openai.Chat) && s.EndpointType != string(openai.Responses):
+	case s.Images > 0 && s.EndpointType != openai.Chat && s.EndpointType != openai.Responses:
 		return errors.New(`images needs endpoint_type "chat" or "responses"`)
 
 	case s.Batch > 0 && (s.RequestRate > 0 || s.Trace != "" || s.Turns > 1 || s.ConcurrencyRamp > 0):
@@ -412,7 +412,7 @@ const endless = 1 << 20
 
 // checkStreamed returns an error if responses without a stream cannot meet a limit, because they lack its metric.
 func (s *Settings) checkStreamed(slo map[string]float64) error {
-	streams := s.Streaming && openai.Endpoint(s.EndpointType).Generates()
+	streams := s.Streaming && s.EndpointType.Generates()
 	for _, name := range slices.Sorted(maps.Keys(slo)) {
 		if !streams && aiperf.Streamed(name) {
 			return fmt.Errorf("slo has %s, which only streams have, and responses are not streamed; remove it", name)
@@ -523,7 +523,7 @@ func (s *Settings) Target() (*url.URL, error) {
 	}
 
 	base, ends := openai.Split(u.Path)
-	own, path := openai.Endpoint(s.EndpointType), "/"+strings.TrimPrefix(s.Path, "/")
+	own, path := s.EndpointType, "/"+strings.TrimPrefix(s.Path, "/")
 	_, err = url.PathUnescape(s.Path)
 	switch {
 	case err != nil || strings.ContainsAny(s.Path, "?#"):

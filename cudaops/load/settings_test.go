@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"aicplan/cudaops/load/openai"
 	"aicplan/cudaops/worker"
 )
 
@@ -40,7 +41,7 @@ func TestTarget(t *testing.T) {
 		{"http://h#a", "chat", "", "fragment", ""},
 		{"http:///v1?key=x", "chat", "", `the query parameter "key", which looks like a secret`, ""},
 	} {
-		s := Settings{URL: c.url, EndpointType: c.endpoint, Path: c.path}
+		s := Settings{URL: c.url, EndpointType: openai.Endpoint(c.endpoint), Path: c.path}
 		to, err := newTarget(&s, c.url)
 		if err != nil {
 			if c.metrics != "" || !strings.Contains(err.Error(), c.want) {
