@@ -1,7 +1,7 @@
 package live
 
 import (
-	"bytes"
+	"bufio"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -24,8 +24,7 @@ import (
 type Follower struct {
 	path   string
 	dead   func(host string, pid int) bool
-	offset int64
-	tail   []byte // a line that is not whole yet
+	offset int64  // of the first line that was not whole
 	State  *State // as of the last Poll
 }
 
@@ -37,9 +36,6 @@ func Follow(run checkpoint.Run, dead func(host string, pid int) bool) *Follower 
 	s.Started, s.Seen = run.Started, run.Started
 	return &Follower{dead: dead, path: filepath.Join(run.Dir, "events.ndjson"), State: s}
 }
-
-// maxLine bounds an event; longer ones are passed over.
-const maxLine = 4 << 20
 
 // Poll reads what was written since the last call. A run that has no events yet
 // is no error.
@@ -75,56 +71,29 @@ func (f *Follower) read() error {
 	defer file.Close()
 
 	if info, err := file.Stat(); err == nil && info.Size() < f.offset {
-		back := f.offset - info.Size()
-		if back > int64(len(f.tail)) {
-			return fmt.Errorf("events of run %s became shorter: another program changed the state folder", f.State.Run)
-		}
-		// The part of a line that a full disk took was taken back.
-		f.offset, f.tail = info.Size(), f.tail[:int64(len(f.tail))-back]
+		return fmt.Errorf("events of run %s became shorter: another program changed the state folder", f.State.Run)
 	}
 
 	if _, err := file.Seek(f.offset, io.SeekStart); err != nil {
 		return fmt.Errorf("events of run %s: %w", f.State.Run, err)
 	}
 
-	buf := make([]byte, 1<<18)
-	for {
-		n, err := file.Read(buf)
-		f.offset += int64(n)
-		f.lines(buf[:n])
-
+	for lines := bufio.NewReaderSize(file, 1<<18); ; {
+		line, err := lines.ReadBytes('\n')
 		if err == io.EOF {
-			break
+			break // the line is not whole yet, or a full disk took its end
 		}
 
 		if err != nil {
 			return fmt.Errorf("events of run %s: %w", f.State.Run, err)
 		}
+
+		f.offset += int64(len(line))
+		f.take(line)
 	}
 
 	slices.SortStableFunc(f.State.Failures, func(a, b *Failure) int { return cmp.Compare(b.Count, a.Count) })
 	return nil
-}
-
-func (f *Follower) lines(b []byte) {
-	for {
-		i := bytes.IndexByte(b, '\n')
-		if i < 0 {
-			if len(f.tail)+len(b) <= maxLine {
-				f.tail = append(f.tail, b...)
-			}
-			return
-		}
-
-		line := b[:i]
-		if len(f.tail) > 0 {
-			line = append(f.tail, line...)
-			f.tail = f.tail[:0]
-		}
-
-		f.take(line)
-		b = b[i+1:]
-	}
 }
 
 // event is a line of events.ndjson, as engine/run and the stages write it.
