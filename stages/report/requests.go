@@ -1,13 +1,14 @@
 package report
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/tidwall/gjson"
 
 	"aicplan/cudaops/load/aiperf"
 	"aicplan/engine/checkpoint"
@@ -82,42 +83,34 @@ func eachAttachment(tables []model.TableInput, name string, read func(t model.Ta
 
 // readRequests adds the profiled requests of a records file, in order of their start.
 func readRequests(raw []byte, r *model.Requests) error {
-	type value struct {
-		Value *float64 `json:"value"`
-	}
-	type record struct {
-		Metadata struct {
-			Start int64  `json:"request_start_ns"`
-			Phase string `json:"benchmark_phase"`
-		} `json:"metadata"`
-		Metrics struct {
-			FirstToken value `json:"time_to_first_token"`
-			Latency    value `json:"request_latency"`
-		} `json:"metrics"`
+	type request struct {
+		start          int64
+		first, latency gjson.Result
 	}
 
-	var all []record
-	lines := bufio.NewScanner(bytes.NewReader(raw))
-	lines.Buffer(nil, len(raw)+1)
-	for n := 1; lines.Scan(); n++ {
-		var rec record
-		if err := json.Unmarshal(lines.Bytes(), &rec); err != nil {
-			return fmt.Errorf("line %d: %w", n, err)
+	var all []request
+	n := 0
+	for line := range bytes.Lines(raw) {
+		n++
+		if !gjson.ValidBytes(line) {
+			return fmt.Errorf("line %d is no JSON", n)
 		}
-		if rec.Metadata.Phase == "profiling" && rec.Metrics.Latency.Value != nil {
-			all = append(all, rec)
+
+		v := gjson.GetManyBytes(line, "metadata.benchmark_phase", "metadata.request_start_ns",
+			"metrics.time_to_first_token.value", "metrics.request_latency.value")
+		if v[0].Str == aiperf.Profiling && v[3].Type == gjson.Number {
+			all = append(all, request{v[1].Int(), v[2], v[3]})
 		}
 	}
 
-	slices.SortStableFunc(all, func(a, b record) int { return int(a.Metadata.Start - b.Metadata.Start) })
-	for _, rec := range all {
-		start, first := float64(rec.Metadata.Start-all[0].Metadata.Start)/1e9, math.NaN()
-		if v := rec.Metrics.FirstToken.Value; v != nil {
-			first = start + *v/1000
+	slices.SortStableFunc(all, func(a, b request) int { return cmp.Compare(a.start, b.start) })
+	for _, q := range all {
+		start, first := float64(q.start-all[0].start)/1e9, math.NaN()
+		if q.first.Type == gjson.Number {
+			first = start + q.first.Num/1000
 		}
 		r.Start, r.First = append(r.Start, start), append(r.First, first)
-		r.End = append(r.End, start+*rec.Metrics.Latency.Value/1000)
+		r.End = append(r.End, start+q.latency.Num/1000)
 	}
-
-	return lines.Err()
+	return nil
 }
