@@ -1,8 +1,10 @@
 package server
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -20,8 +22,7 @@ type Log struct {
 	to io.Writer // nil discards
 
 	mu    sync.Mutex
-	head  []byte
-	tail  []byte // at least the last tailBytes after head
+	text  []byte // of the section: its beginning, and at least the last tailBytes of the rest
 	total int64  // bytes in the section
 }
 
@@ -31,45 +32,38 @@ func NewLog(to io.Writer) *Log { return &Log{to: to} }
 
 // Write implements io.Writer.
 func (l *Log) Write(b []byte) (int, error) {
-	n := len(b)
 	if l.to != nil {
 		_, _ = l.to.Write(b) // see NewLog
 	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.total += int64(n)
-
-	if room := headBytes - len(l.head); room > 0 {
-		k := min(room, len(b))
-		l.head, b = append(l.head, b[:k]...), b[k:]
+	l.total += int64(len(b))
+	if l.text = append(l.text, b...); len(l.text) > headBytes+2*tailBytes {
+		l.text = slices.Delete(l.text, headBytes, len(l.text)-tailBytes)
 	}
 
-	if l.tail = append(l.tail, b...); len(l.tail) > 2*tailBytes {
-		l.tail = append(l.tail[:0], l.tail[len(l.tail)-tailBytes:]...)
-	}
-
-	return n, nil
+	return len(b), nil
 }
 
 // Section starts a new section.
 func (l *Log) Section() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.head, l.tail, l.total = l.head[:0], l.tail[:0], 0
+	l.text, l.total = l.text[:0], 0
 }
 
 // Text returns the beginning and the end of the section, with a note about omitted bytes between them.
 func (l *Log) Text() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := append([]byte(nil), l.head...)
-	tail := l.tail[max(0, len(l.tail)-tailBytes):]
-
-	if gone := l.total - int64(len(l.head)) - int64(len(tail)); gone > 0 {
-		out = fmt.Appendf(out, "\n... %d bytes left out ...\n", gone)
+	gone := l.total - headBytes - tailBytes
+	if gone <= 0 {
+		return bytes.Clone(l.text)
 	}
-	return append(out, tail...)
+
+	out := fmt.Appendf(bytes.Clone(l.text[:headBytes]), "\n... %d bytes left out ...\n", gone)
+	return append(out, l.text[len(l.text)-tailBytes:]...)
 }
 
 // Last returns the last 15 lines of the section, each truncated to 400 bytes.

@@ -2,9 +2,10 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"slices"
+
+	"github.com/tidwall/gjson"
 )
 
 // Wrong reports whether a status of an OpenAI-compatible server means that the request itself is wrong. It
@@ -30,15 +31,10 @@ func Models(ctx context.Context, base string) []string {
 		return nil
 	}
 
-	var list struct{ Data []struct{ ID string } }
-	if json.Unmarshal(body, &list) != nil {
-		return nil
-	}
-
 	var out []string
-	for _, m := range list.Data {
-		if m.ID != "" {
-			out = append(out, m.ID)
+	for _, id := range gjson.GetBytes(body, "data.#.id").Array() {
+		if id.Str != "" {
+			out = append(out, id.Str)
 		}
 	}
 
