@@ -20,8 +20,8 @@ import (
 type Option struct {
 	Name, Doc string
 
-	// Default applies if a plan does not set the option. If it is nil, the default is the zero value, or Depends
-	// describes it.
+	// Default applies if a plan does not set the option. If it is nil, the default is the zero value. Depends describes a
+	// default that depends on other options.
 	Default any
 	Depends string
 
@@ -39,9 +39,6 @@ type Option struct {
 
 	// Generated marks options of generated prompts, which have no effect on those of a trace or dataset.
 	Generated bool
-
-	// Runtime marks options of the runtime block; others belong to the load block.
-	Runtime bool
 
 	// Beside marks options that do not change what a row means. Secret options are never stored.
 	Required, Beside, Secret bool
@@ -90,8 +87,16 @@ var fields = sync.OnceValue(func() map[string][]int {
 	return out
 })
 
-// PlanOptions returns all options in the order of the documentation.
-func PlanOptions() []Option { return options }
+// PlanOptions returns the options of the runtime block, or those of the load block, in the order of the documentation.
+func PlanOptions(runtime bool) []Option {
+	if runtime {
+		return runtimeOptions
+	}
+	return loadOptions
+}
+
+// options are all options.
+var options = slices.Concat(runtimeOptions, loadOptions)
 
 // option returns the option with a name, or nil.
 func option(name string) *Option {
@@ -144,10 +149,10 @@ func (s *Settings) check(before *Settings) error {
 			case o.Depends != "" && fieldOf(reflect.ValueOf(before), o.Name).IsZero() && !v.IsZero():
 				return fmt.Errorf("%s is 0; give it at least 1, or null for the default, %s", o.Name, o.Depends)
 			case o.Needs != "" && !s.given[o.Needs] && fieldOf(all, o.Needs).IsZero() &&
-				jsonOf(v.Interface()) != jsonOf(o.Default):
+				jsonOf(v.Interface()) != o.defaultJSON():
 				return fmt.Errorf("%s is set and %s is not; without it, %s has no effect", o.Name, o.Needs, o.Name)
 			case o.Generated && s.Trace+s.Dataset != "" &&
-				jsonOf(fieldOf(reflect.ValueOf(before), o.Name).Interface()) != jsonOf(o.Default):
+				jsonOf(fieldOf(reflect.ValueOf(before), o.Name).Interface()) != o.defaultJSON():
 				return fmt.Errorf("%s shapes generated prompts and has no effect on those of %s; remove one of them",
 					o.Name, s.Trace+s.Dataset)
 			}
@@ -239,9 +244,6 @@ func command(s *Settings) string {
 
 // jsonOf formats a value as a plan writes it.
 func jsonOf(v any) string {
-	if v == nil {
-		return ""
-	}
 	raw, err := json.Marshal(v)
 	if err != nil {
 		panic("load: a default is no JSON: " + err.Error())
@@ -249,103 +251,116 @@ func jsonOf(v any) string {
 	return string(raw)
 }
 
-// DefaultText returns the default as a plan writes it, or a description of it.
-func (o Option) DefaultText() string {
-	return cmp.Or(o.Depends, jsonOf(o.Default))
+// defaultJSON returns the default as a plan writes it, or "" if it is an empty text, list or map.
+func (o Option) defaultJSON() string {
+	switch {
+	case o.Default != nil:
+		return jsonOf(o.Default)
+	case o.Kind() == "number":
+		return "0"
+	}
+	return ""
 }
 
-var options = []Option{
-	{Name: "model", Runtime: true, Required: true, Doc: "the name by which the server knows the model", Flag: "--model"},
-	{Name: "endpoint_type", Runtime: true, Default: openai.Chat, Depends: "the grid's op",
+// DefaultText returns the default as a plan writes it, or a description of it.
+func (o Option) DefaultText() string { return cmp.Or(o.Depends, o.defaultJSON()) }
+
+// runtimeOptions are the options of the runtime block.
+var runtimeOptions = []Option{
+	{Name: "model", Required: true, Doc: "the name by which the server knows the model", Flag: "--model"},
+	{Name: "endpoint_type", Default: openai.Chat, Depends: "the grid's op",
 		OneOf: openai.Endpoints(), Doc: "API that requests use", Flag: "--endpoint-type", Always: true},
-	{Name: "endpoint", Runtime: true, Doc: "path of the API if it is not the usual one", Flag: "--endpoint"},
-	{Name: "streaming", Runtime: true, Default: true, Doc: "whether responses are streamed", Flag: "--streaming",
+	{Name: "endpoint", Doc: "path of the API if it is not the usual one", Flag: "--endpoint"},
+	{Name: "streaming", Default: true, Doc: "whether responses are streamed", Flag: "--streaming",
 		Always: true},
-	{Name: "url", Runtime: true, Default: "localhost:8000", Check: checkURL,
+	{Name: "url", Default: "localhost:8000", Check: checkURL,
 		Doc:  "address of the server, with or without a scheme and the path of the API; a query is sent with each request",
 		Flag: "--url"},
-	{Name: "urls", Runtime: true, Check: checkURL, Doc: "several servers that share the load, instead of url"},
-	{Name: "url_weights", Runtime: true, Doc: "shares of servers of urls that are not 1, by URL"},
-	{Name: "models", Runtime: true,
+	{Name: "urls", Check: checkURL, Doc: "several servers that share the load, instead of url"},
+	{Name: "url_weights", Doc: "shares of servers of urls that are not 1, by URL"},
+	{Name: "models",
 		Doc: "several models with their shares of the requests, such as LoRA adapters; requests do not use model then"},
-	{Name: "generators", Runtime: true,
+	{Name: "generators",
 		Doc: "commands that run aicplan, each for a further generator of the load, such as `ssh node2 aicplan`"},
-	{Name: "headers", Runtime: true, Doc: "additional headers, none with a secret"},
-	{Name: "api_key", Runtime: true, Secret: true, Doc: "the API key, from a sensitive variable"},
-	{Name: "api_key_env", Runtime: true, Beside: true, Doc: "environment variable that contains the API key"},
-	{Name: "api_key_file", Runtime: true, Beside: true, Doc: "file that contains the API key"},
-	{Name: "api_key_header", Runtime: true, Beside: true, Default: authorization, Check: checkKeyHeader,
+	{Name: "headers", Doc: "additional headers, none with a secret"},
+	{Name: "api_key", Secret: true, Doc: "the API key, from a sensitive variable"},
+	{Name: "api_key_env", Beside: true, Doc: "environment variable that contains the API key"},
+	{Name: "api_key_file", Beside: true, Doc: "file that contains the API key"},
+	{Name: "api_key_header", Beside: true, Default: authorization, Check: checkKeyHeader,
 		Doc: "header with the key, such as api-key of Azure; all but Authorization have it without Bearer"},
-	{Name: "ca_file", Runtime: true, Beside: true,
+	{Name: "ca_file", Beside: true,
 		Doc: "PEM file with certificates of a private authority, trusted in addition to the system's"},
-	{Name: "extra_inputs", Runtime: true, Doc: "an object that is merged into every request body", Flag: "--extra-inputs"},
-	{Name: "request_timeout", Runtime: true, Default: 21600, Positive: true, Doc: "maximum seconds of a request",
+	{Name: "extra_inputs", Doc: "an object that is merged into every request body", Flag: "--extra-inputs"},
+	{Name: "request_timeout", Default: 21600, Positive: true, Doc: "maximum seconds of a request",
 		Flag: "--request-timeout-seconds"},
-	{Name: "require_done", Runtime: true, Default: true, Doc: "whether a stream without [DONE] is an error"},
-	{Name: "tokenizer", Runtime: true,
+	{Name: "require_done", Default: true, Doc: "whether a stream without [DONE] is an error"},
+	{Name: "tokenizer",
 		Doc: "folder with the model's tokenizer.json; without it, the server's token counts are used", Flag: "--tokenizer"},
-	{Name: labels, Runtime: true, Beside: true, Doc: "columns of the grid that only name a case"},
+	{Name: labels, Beside: true, Doc: "columns of the grid that only name a case"},
+}
 
-	{Name: "concurrency", Default: 0, Most: 100_000, Depends: "1 without a rate",
+// loadOptions are the options of the load block.
+var loadOptions = []Option{
+	{Name: "concurrency", Most: 100_000, Depends: "1 without a rate",
 		Doc: "number of open requests; with a rate, their maximum", Flag: "--concurrency"},
-	{Name: "prefill_concurrency", Default: 0, Flag: "--prefill-concurrency",
+	{Name: "prefill_concurrency", Flag: "--prefill-concurrency",
 		Doc: "maximum number of requests that wait for their first token; needs a stream; 0 is unlimited"},
-	{Name: "concurrency_ramp", Default: 0, Doc: "seconds in which concurrency grows to its value",
+	{Name: "concurrency_ramp", Doc: "seconds in which concurrency grows to its value",
 		Flag: "--concurrency-ramp-duration"},
-	{Name: "request_rate", Default: 0, Flag: "--request-rate",
+	{Name: "request_rate", Flag: "--request-rate",
 		Doc: "requests per second; 0 sends the next request as soon as concurrency allows"},
-	{Name: "request_rate_ramp", Default: 0, Needs: "request_rate", Doc: "seconds in which the rate grows to its value",
+	{Name: "request_rate_ramp", Needs: "request_rate", Doc: "seconds in which the rate grows to its value",
 		Flag: "--request-rate-ramp-duration"},
 	{Name: "arrival", Default: workload.Poisson, OneOf: workload.Patterns(), Needs: "request_rate",
 		Doc:  "arrival process of a rate",
 		Flag: "--arrival-pattern"},
 	{Name: "arrival_smoothness", Default: 1, Positive: true, Doc: "shape of gamma arrivals; larger is smoother"},
-	{Name: "users", Default: 0, Flag: "--num-users",
+	{Name: "users", Flag: "--num-users",
 		Doc: "number of users who share request_rate, each with evenly spaced turns; 0 is arrivals without users"},
-	{Name: "requests", Default: 0, Depends: "the larger of 10 and twice the concurrency", Doc: "number of requests",
+	{Name: "requests", Depends: "the larger of 10 and twice the concurrency", Doc: "number of requests",
 		Flag: "--request-count"},
-	{Name: "duration", Default: 0, Doc: "seconds after which no further request is sent", Flag: "--benchmark-duration"},
+	{Name: "duration", Doc: "seconds after which no further request is sent", Flag: "--benchmark-duration"},
 	{Name: "grace", Default: 30, Doc: "seconds that open requests may take after duration",
 		Flag: "--benchmark-grace-period"},
-	{Name: "sessions", Default: 0, Doc: "number of conversations to start", Flag: "--conversation-num"},
-	{Name: "max_errors", Default: 0, Doc: "number of failed requests that ends the load; 0 is unlimited",
+	{Name: "sessions", Doc: "number of conversations to start", Flag: "--conversation-num"},
+	{Name: "max_errors", Doc: "number of failed requests that ends the load; 0 is unlimited",
 		Flag: "--failed-request-threshold"},
-	{Name: "max_error_rate", Default: 0, Share: true,
+	{Name: "max_error_rate", Share: true,
 		Doc: "share of failed requests that ends the load, from 20 requests on; 0 is unlimited"},
 	{Name: "max_consecutive_errors", Default: 1000,
 		Doc: "number of failed requests without a success in between that ends the load; 0 is unlimited"},
-	{Name: "over_saturation", Default: 0,
+	{Name: "over_saturation",
 		Doc: "seconds, more than responses take, after which a load ends whose unanswered requests keep growing; 0 is never"},
-	{Name: "batch", Default: 0,
+	{Name: "batch",
 		Doc: "number of requests sent at once; the next batch starts when the last of them has ended"},
 	{Name: "repeats", Default: 1, Positive: true,
 		Doc:  "number of times that the load point is measured; the row has means and confidence intervals",
 		Flag: "--num-profile-runs"},
-	{Name: "warmup_requests", Default: 0, Doc: "number of requests sent first, excluded from the results",
+	{Name: "warmup_requests", Doc: "number of requests sent first, excluded from the results",
 		Flag: "--warmup-request-count"},
 	{Name: "isl", Default: 550, Least: 1, Most: workload.MaxTokens, Doc: "mean tokens of a prompt",
 		Flag: "--synthetic-input-tokens-mean"},
-	{Name: "isl_stddev", Default: 0, Doc: "standard deviation of isl", Flag: "--synthetic-input-tokens-stddev"},
-	{Name: "osl", Default: 0, Most: workload.MaxTokens, Depends: "the server's choice",
+	{Name: "isl_stddev", Doc: "standard deviation of isl", Flag: "--synthetic-input-tokens-stddev"},
+	{Name: "osl", Most: workload.MaxTokens, Depends: "the server's choice",
 		Doc: "mean tokens requested for an output", Flag: "--output-tokens-mean"},
-	{Name: "osl_stddev", Default: 0, Needs: "osl", Generated: true, Doc: "standard deviation of osl",
+	{Name: "osl_stddev", Needs: "osl", Generated: true, Doc: "standard deviation of osl",
 		Flag: "--output-tokens-stddev"},
-	{Name: "entries", Default: 0, Generated: true,
+	{Name: "entries", Generated: true,
 		Doc:  "number of different conversations, reused if there are fewer than requests; 0 is one for every request",
 		Flag: "--num-dataset-entries"},
 	{Name: "sampling", Default: SamplingSequential, OneOf: []string{SamplingSequential, SamplingShuffle},
 		Doc: "order of conversations", Flag: "--dataset-sampling-strategy", Always: true},
-	{Name: "prefix_length", Default: 0, Generated: true, Doc: "tokens of a shared text that starts conversations",
+	{Name: "prefix_length", Generated: true, Doc: "tokens of a shared text that starts conversations",
 		Flag: "--prefix-prompt-length"},
 	{Name: "prefix_pool", Default: 1, Positive: true, Needs: "prefix_length", Doc: "number of such texts",
 		Flag: "--prefix-prompt-pool-size"},
 	{Name: "turns", Default: 1, Generated: true, Least: 1, Most: 1e6, Doc: "mean number of turns of a conversation",
 		Flag: "--conversation-turn-mean"},
-	{Name: "turns_stddev", Default: 0, Generated: true, Doc: "standard deviation of turns",
+	{Name: "turns_stddev", Generated: true, Doc: "standard deviation of turns",
 		Flag: "--conversation-turn-stddev"},
-	{Name: "turn_delay", Default: 0, Generated: true, Doc: "mean seconds between a response and the next turn",
+	{Name: "turn_delay", Generated: true, Doc: "mean seconds between a response and the next turn",
 		Flag: "--conversation-turn-delay-mean", Scale: 1e3},
-	{Name: "turn_delay_stddev", Default: 0, Generated: true, Doc: "standard deviation of turn_delay",
+	{Name: "turn_delay_stddev", Generated: true, Doc: "standard deviation of turn_delay",
 		Flag: "--conversation-turn-delay-stddev", Scale: 1e3},
 	{Name: "prompt", Default: PromptText, OneOf: []string{PromptText, PromptIDs},
 		Doc: "form of prompts; token ids need completions"},
@@ -362,29 +377,29 @@ var options = []Option{
 		Doc:  "file with prompts: text, CSV, Parquet, OpenAI messages or ShareGPT; replaces synthetic prompts",
 		Flag: "--input-file",
 	},
-	{Name: "documents", Default: 0, Depends: "1 for embeddings and rerank",
+	{Name: "documents", Depends: "1 for embeddings and rerank",
 		Doc: "number of texts of a request, each with isl tokens"},
 	{Name: "query_length", Default: 32, Positive: true, Doc: "tokens of the query of rerank"},
-	{Name: "images", Default: 0, Generated: true, Doc: "number of generated images of a chat request",
+	{Name: "images", Generated: true, Doc: "number of generated images of a chat request",
 		Flag: "--image-batch-size"},
 	{Name: "image_width", Default: 512, Needs: "images", Least: 1, Most: 8192, Doc: "pixels of an image",
 		Flag: "--image-width-mean"},
 	{Name: "image_height", Default: 512, Needs: "images", Least: 1, Most: 8192, Doc: "pixels of an image",
 		Flag: "--image-height-mean"},
-	{Name: "cancel_share", Default: 0, Share: true, Doc: "share of requests that the client cancels",
+	{Name: "cancel_share", Share: true, Doc: "share of requests that the client cancels",
 		Flag: "--request-cancellation-rate", Scale: 100},
-	{Name: "cancel_delay", Default: 0, Needs: "cancel_share", Doc: "seconds after which they are cancelled",
+	{Name: "cancel_delay", Needs: "cancel_share", Doc: "seconds after which they are cancelled",
 		Flag: "--request-cancellation-delay"},
 	{Name: "slo", Doc: "limits of good requests by metric, such as { ttft = 200 }"},
 	{Name: "cache_reset", Default: ResetAuto, OneOf: []string{ResetAuto, ResetRequire, ResetNever},
 		Doc: "whether the server's prefix cache is cleared first"},
 	{Name: "server_metrics", Default: 1, Beside: true,
 		Doc: "seconds between two readings of the server's metrics page; 0 is never"},
-	{Name: "slice", Default: 0, Beside: true,
+	{Name: "slice", Beside: true,
 		Doc: "seconds of a time slice; with it, metrics of each slice are kept with the row", Flag: "--slice-duration"},
 	{Name: "request_log", Default: LogRecords, OneOf: []string{LogRecords, LogNone}, Beside: true,
 		Doc: "whether the row keeps a line for each request"},
-	{Name: "seed", Default: 0, Flag: "--random-seed", Always: true,
+	{Name: "seed", Flag: "--random-seed", Always: true,
 		Doc: "random seed of prompts, order, arrivals and cancellations, together with the case"},
 }
 

@@ -22,7 +22,7 @@ func TestOptionsMatchFields(t *testing.T) {
 			fields = append(fields, f.Tag.Get("json"))
 		}
 	}
-	for _, o := range PlanOptions() {
+	for _, o := range options {
 		declared = append(declared, o.Name)
 		if o.Kind() == "" || o.Doc == "" || strings.HasSuffix(o.Doc, ".") {
 			t.Errorf("option %s has the kind %q and the doc %q", o.Name, o.Kind(), o.Doc)

@@ -74,11 +74,9 @@ var optionTypes = map[string]cty.Type{
 // loadOptions converts the options that package load declares, of the runtime block or of the load block.
 func loadOptions(runtime bool) []stage.Option {
 	var out []stage.Option
-	for _, o := range load.PlanOptions() {
-		if o.Runtime == runtime {
-			out = append(out, stage.Option{Name: o.Name, Type: optionTypes[o.Kind()], Doc: o.Doc, Default: o.DefaultText(),
-				OneOf: o.OneOf, Check: o.Check, Required: o.Required, Beside: o.Beside, Secret: o.Secret})
-		}
+	for _, o := range load.PlanOptions(runtime) {
+		out = append(out, stage.Option{Name: o.Name, Type: optionTypes[o.Kind()], Doc: o.Doc, Default: o.DefaultText(),
+			OneOf: o.OneOf, Check: o.Check, Required: o.Required, Beside: o.Beside, Secret: o.Secret})
 	}
 	return out
 }
