@@ -112,11 +112,3 @@ func (c *calls) launch(thread string, at int64, correlation string) {
 	}
 	c.launches[correlation] = of
 }
-
-// flush adds the pending kernels to their devices.
-func (c *calls) flush(r *recording) {
-	for _, k := range c.pending {
-		r.add(k.d, k.name, k.iv, k.launch, c.launches[k.correlation])
-	}
-	c.pending = nil
-}

@@ -130,7 +130,10 @@ type KernelTime struct {
 
 // results evaluates a recording and returns one result per device.
 func (r *recording) results(file, format string, top int) []*Analysis {
-	r.calls.flush(r)
+	for _, k := range r.calls.pending {
+		r.add(k.d, k.name, k.iv, k.launch, r.calls.launches[k.correlation])
+	}
+
 	r.devices = slices.DeleteFunc(r.devices, func(d *device) bool { return len(d.kernels) == 0 })
 	for _, d := range r.devices {
 		r.twice += int64(d.sort())

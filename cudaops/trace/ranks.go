@@ -55,7 +55,10 @@ func Align(results []*Analysis) (note string) {
 	members := map[meeting][]*Analysis{}
 	for _, r := range with {
 		for k := range r.calls {
-			m := meetingOf(r, k, oneWorld)
+			m := meeting{callKey: k}
+			if k.group == "" || !oneWorld {
+				m.place = placeOf(r.File)
+			}
 			members[m] = append(members[m], r)
 		}
 	}
@@ -128,14 +131,6 @@ type rankKey struct {
 type meeting struct {
 	callKey
 	place string // "" if all ranks may take part
-}
-
-func meetingOf(r *Analysis, k callKey, oneWorld bool) meeting {
-	m := meeting{callKey: k}
-	if k.group == "" || !oneWorld {
-		m.place = placeOf(r.File)
-	}
-	return m
 }
 
 // count adds to waits how much longer the calls of a meeting took on each rank than on the fastest. The
