@@ -129,7 +129,8 @@ func (s *slot) exchange(ctx context.Context, to *target, body []byte, cancelAfte
 		return nil, err
 	}
 
-	if err := l.open(ctx, r, to, r.timeOf(s.rec.Start).Add(seconds(r.settings.Timeout))); err != nil {
+	start := r.base.Add(time.Duration(s.rec.Start - r.baseUnix)) // on the monotonic clock
+	if err := l.open(ctx, r, to, start.Add(seconds(r.settings.Timeout))); err != nil {
 		return nil, err
 	}
 

@@ -43,8 +43,8 @@ func (s *slot) failure(res *http.Response, after time.Duration, cancelled bool) 
 		if to := res.Header.Get("Location"); to != "" {
 			text = "redirected to " + to + "; give the final URL"
 		}
-		if wait := res.Header.Get("Retry-After"); isNumber(wait) {
-			text += " (the server asks to wait " + wait + " s)"
+		if wait, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil {
+			text += fmt.Sprintf(" (the server asks to wait %d s)", wait)
 		}
 		_, kind, _ := strings.Cut(res.Status, " ")
 		return fail(res.StatusCode, cmp.Or(kind, http.StatusText(res.StatusCode)), "%s", text)
@@ -147,11 +147,6 @@ func (s *slot) whole(res *http.Response) *aiperf.Failure {
 	c.Done = false // of streams only
 	s.chunk(&c)
 	return nil
-}
-
-func isNumber(text string) bool {
-	_, err := strconv.Atoi(text)
-	return err == nil
 }
 
 // isClosed reports whether the server closed the connection.

@@ -11,7 +11,7 @@ import (
 // so that the rate counts requests, not conversations.
 func (p *phase) paced(ctx context.Context, next func() time.Duration) {
 	l := newPool(p.r)
-	ready := &readyTurns{}
+	var ready []*session // those whose next turn may be sent, in order; protected by p.mu
 	start := p.r.now()
 	var wg sync.WaitGroup
 	var live atomic.Int64 // conversations that may have more turns
@@ -24,7 +24,13 @@ func (p *phase) paced(ctx context.Context, next func() time.Duration) {
 			break
 		}
 
-		ses := ready.pop()
+		var ses *session
+		p.mu.Lock()
+		if len(ready) > 0 {
+			ses, ready = ready[0], ready[1:]
+		}
+		p.mu.Unlock()
+
 		if ses == nil {
 			if ses = fresh; ses == nil {
 				if live.Load() == 0 {
@@ -50,7 +56,9 @@ func (p *phase) paced(ctx context.Context, next func() time.Duration) {
 			end, more := p.turn(ctx, s, ses, due, free)
 			l.put(s, end)
 			if more && p.think(ses) {
-				ready.push(ses)
+				p.mu.Lock()
+				ready = append(ready, ses)
+				p.mu.Unlock()
 			} else {
 				live.Add(-1)
 			}
@@ -62,30 +70,6 @@ func (p *phase) paced(ctx context.Context, next func() time.Duration) {
 	}
 
 	wg.Wait()
-}
-
-// readyTurns is a FIFO queue of sessions whose next turn may be sent. It is safe for concurrent use.
-type readyTurns struct {
-	mu   sync.Mutex
-	list []*session
-}
-
-func (q *readyTurns) push(s *session) {
-	q.mu.Lock()
-	q.list = append(q.list, s)
-	q.mu.Unlock()
-}
-
-func (q *readyTurns) pop() *session {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.list) == 0 {
-		return nil
-	}
-
-	s := q.list[0]
-	q.list = q.list[1:]
-	return s
 }
 
 // replay sends the conversations of a trace at their times.

@@ -41,7 +41,7 @@ type phase struct {
 	abort     context.CancelFunc     // cancels open requests
 	endedBy   atomic.Pointer[string] // the first reason to end early
 	endedAt   atomic.Int64
-	mu        sync.Mutex    // protects cancel and the end of a batch
+	mu        sync.Mutex    // protects cancel, the end of a batch, and turns that are ready
 	failures  failureLimits // protected by the runner
 	cancel    *rand.Rand
 	collector aiperf.Collector

@@ -169,9 +169,6 @@ type runner struct {
 
 func (r *runner) now() int64 { return r.baseUnix + int64(time.Since(r.base)) }
 
-// timeOf converts a stamp to a time on the monotonic clock.
-func (r *runner) timeOf(stamp int64) time.Time { return r.base.Add(time.Duration(stamp - r.baseUnix)) }
-
 func newRunner(s Settings, o Options) (*runner, error) {
 	if err := s.Settle(); err != nil {
 		return nil, err

@@ -73,7 +73,8 @@ func AppendRecord(b []byte, r *Record, v *Values, streaming, warmedUp bool, work
 	b = append(b, `},"metrics":{`...)
 	start := len(b)
 	for i := range nPerRequest {
-		if v == nil || math.IsNaN(v[i]) || summaryOnly(i) {
+		if v == nil || math.IsNaN(v[i]) ||
+			i == CreditToStart || i == EffectiveLatency { // AIPerf writes the two to its summaries only
 			continue
 		}
 		f := &recordFields[i]
@@ -132,10 +133,6 @@ var recordFields = func() (fields [nPerRequest + 1]recordField) {
 	}
 	return
 }()
-
-// summaryOnly reports whether AIPerf writes a metric only to its summaries. Readers can compute it from the
-// times in the metadata.
-func summaryOnly(i int) bool { return i == CreditToStart || i == EffectiveLatency }
 
 // appendFloat appends the shortest text of a number, with a decimal point.
 func appendFloat(b []byte, v float64) []byte {

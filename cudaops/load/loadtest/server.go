@@ -15,7 +15,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode"
 
 	"github.com/tidwall/gjson"
 
@@ -336,18 +335,9 @@ func promptTokens(v gjson.Result) (n int) {
 	case v.Type == gjson.Number:
 		return 1
 	}
-	return wordsOf(v.String())
-}
 
-// wordsOf counts the words of a text.
-func wordsOf(text string) (n int) {
-	inside := false
-	for _, c := range text {
-		blank := unicode.IsSpace(c)
-		if !blank && !inside {
-			n++
-		}
-		inside = !blank
+	for range strings.FieldsSeq(v.String()) {
+		n++
 	}
 	return n
 }
