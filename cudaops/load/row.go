@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -480,28 +482,28 @@ func (h *Host) keep(c worker.Case, out worker.Emitter, p *point) error {
 
 const jsonType = "application/json"
 
-// inputConfig returns AIPerf's input_config. It contains no secrets: headers and keys are not included.
+// inputConfig returns AIPerf's input_config with the settings that a plan has. It contains no secrets: headers and keys
+// are not included.
 func inputConfig(res *Traffic) any {
 	s := &res.Settings
 	type m = map[string]any
-	endpoint := m{"urls": s.targetURLs(), "type": s.EndpointType, "streaming": s.Streaming}
-	if len(s.ExtraInputs) > 0 {
-		endpoint["extra"] = s.ExtraInputs
+	known := func(values m) m {
+		maps.DeleteFunc(values, func(_ string, v any) bool { return reflect.ValueOf(v).IsZero() })
+		return values
 	}
 
-	if s.Path != "" {
-		endpoint["path"] = s.Path
-	}
+	endpoint := known(m{"urls": s.targetURLs(), "type": s.EndpointType, "extra": s.ExtraInputs, "path": s.Path})
+	endpoint["streaming"] = s.Streaming
 
-	prompt := m{"isl": length(s.ISL, s.ISLStdDev)}
-	if s.OSL > 0 {
-		prompt["osl"] = length(s.OSL, s.OSLStdDev)
-	}
-
-	set := m{"name": "main", "type": "synthetic", "entries": res.Conversations.Len(), "random_seed": s.Seed,
-		"prompts": prompt}
+	set := m{"name": "main", "type": "synthetic", "entries": res.Conversations.Len(), "random_seed": s.Seed}
 	if path := s.Trace + s.Dataset; path != "" {
-		set = m{"name": "main", "type": "file", "path": filepath.Base(path), "entries": res.Conversations.Len()}
+		set = m{"name": "main", "type": "file", "entries": res.Conversations.Len(), "path": filepath.Base(path)}
+	} else {
+		prompts := m{"isl": known(m{"mean": s.ISL, "stddev": s.ISLStdDev})}
+		if s.OSL > 0 {
+			prompts["osl"] = known(m{"mean": s.OSL, "stddev": s.OSLStdDev})
+		}
+		set["prompts"] = prompts
 	}
 
 	switch {
@@ -511,52 +513,26 @@ func inputConfig(res *Traffic) any {
 		set["sampling"] = s.Sampling
 	}
 
-	profiling := m{"name": "profiling", "kind": "profiling", "type": kindOf(s)}
-	for name, v := range (m{"requests": s.Requests, "concurrency": s.Concurrency, "sessions": s.Sessions,
-		"prefill_concurrency": s.PrefillConcurrency, "users": s.Users, "rate": s.RequestRate, "duration": s.Duration}) {
-		if v != 0 && v != 0.0 {
-			profiling[name] = v
-		}
-	}
-
+	profiling := known(m{"name": "profiling", "kind": "profiling", "type": kindOf(s), "requests": s.Requests,
+		"concurrency": s.Concurrency, "sessions": s.Sessions, "prefill_concurrency": s.PrefillConcurrency, "users": s.Users,
+		"rate": s.RequestRate, "duration": s.Duration})
 	if s.CancelShare > 0 {
 		profiling["cancellation"] = m{"rate": 100 * s.CancelShare, "delay": s.CancelDelay}
 	}
 
-	phases := []any{}
+	phases := []any{profiling}
 	if s.WarmupRequests > 0 {
-		phases = append(phases, m{"name": "warmup", "kind": "warmup", "type": "concurrency",
-			"exclude_from_results": true, "requests": s.WarmupRequests, "concurrency": max(s.Concurrency, 1)})
+		phases = []any{m{"name": "warmup", "kind": "warmup", "type": "concurrency", "exclude_from_results": true,
+			"requests": s.WarmupRequests, "concurrency": max(s.Concurrency, 1)}, profiling}
 	}
 
-	tree := m{
-		"models": m{"items": []any{m{"name": s.Model}}}, "endpoint": endpoint, "datasets": []any{set},
-		"phases":    append(phases, profiling),
-		"artifacts": m{"dir": ".", "auto_plot": false, "plot_required": false},
-		"tokenizer": m{"name": filepath.Base(s.Tokenizer)}, "runtime": m{"ui": "none"},
-		// Parts of AIPerf that are not used. Telemetry is configured in the plan.
-		"gpu_telemetry": m{"enabled": true}, "server_metrics": m{"enabled": false, "urls": []string{},
-			"formats": []string{"json", "csv"}},
-		"network_latency": m{"enabled": false}, "otel": m{}, "mlflow": m{}, "wandb": m{},
+	tokenizer := m{}
+	if s.Tokenizer != "" {
+		tokenizer["name"] = filepath.Base(s.Tokenizer)
 	}
 
-	if s.Tokenizer == "" {
-		tree["tokenizer"] = m{}
-	}
-
-	if len(s.SLO) > 0 {
-		tree["slos"] = s.SLO
-	}
-
-	return tree
-}
-
-func length(mean, stddev float64) map[string]any {
-	out := map[string]any{"mean": mean}
-	if stddev > 0 {
-		out["stddev"] = stddev
-	}
-	return out
+	return known(m{"models": m{"items": []any{m{"name": s.Model}}}, "endpoint": endpoint, "datasets": []any{set},
+		"phases": phases, "tokenizer": tokenizer, "slos": s.SLO})
 }
 
 func kindOf(s *Settings) string {
