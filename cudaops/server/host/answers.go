@@ -13,17 +13,12 @@ import (
 
 // measured runs the load of a case on the server. It cancels the load and stops the server if the server
 // stops responding. Errors have a failure class.
-func (h *Host) measured(ctx context.Context, a *ask, inner *load.Host) (worker.Row,
-	*load.Traffic, error) {
-	set, _, err := inner.Settings(a.Case)
-	if err != nil {
-		return nil, nil, err
-	}
-
+func (h *Host) measured(ctx context.Context, a *ask, streaming bool) (worker.Row, *load.Traffic, error) {
+	inner := h.load(h.current)
 	loading, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	patience := h.options.AnswersWithin
-	if patience == nil && set.Streaming { // a response without streaming may take long
+	if patience == nil && streaming { // a response without streaming may take long
 		patience = new(defaultAnswers)
 	}
 	if patience != nil {

@@ -198,7 +198,8 @@ func (h *Host) run(ctx context.Context, c worker.Case) (worker.Row, error) {
 	}
 
 	// Validate the settings first, because starting a server may take minutes.
-	if _, _, err := h.load(nowhere).Settings(a.Case); err != nil {
+	set, _, err := h.load(nowhere).Settings(a.Case)
+	if err != nil {
 		return nil, failure(worker.ClassUnsupportedConfig, err, "")
 	}
 
@@ -207,8 +208,7 @@ func (h *Host) run(ctx context.Context, c worker.Case) (worker.Row, error) {
 	}
 
 	s := h.current
-	inner := h.load(s)
-	row, res, err := h.measured(ctx, a, inner)
+	row, res, err := h.measured(ctx, a, set.Streaming)
 	if err != nil {
 		return nil, err
 	}
