@@ -49,19 +49,17 @@ type cacheProbe struct {
 	client *http.Client
 	base   url.URL
 	api    string // path before that of the API
-	key    string
 	page   string // path of the metrics page, or "" if the server has none
 }
 
 func newCacheProbe(r *runner, to *target) *cacheProbe {
-	key, _ := r.settings.key(r.options.Getenv) // newRunner has validated the key
 	t := &http.Transport{DialContext: r.options.Dial, TLSClientConfig: r.tls.Clone()}
 	if to.proxy != nil {
 		t.Proxy = http.ProxyFromEnvironment
 	}
 
 	p := probeOf(to.server, t)
-	p.r, p.key = r, key
+	p.r = r
 	return p
 }
 
@@ -100,7 +98,7 @@ func (p *cacheProbe) do(ctx context.Context, method, path string) (int, []byte) 
 	}
 
 	if p.r != nil {
-		p.r.settings.setKey(req.Header, p.key)
+		p.r.settings.setKey(req.Header, p.r.key)
 	}
 
 	res, err := p.client.Do(req)

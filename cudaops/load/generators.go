@@ -155,8 +155,7 @@ func (r *runner) startGenerators() error {
 		if r.whole.RequestRate > 0 {
 			s.Delay = seconds(float64(i+1) / r.whole.RequestRate)
 		}
-		key, _ := r.whole.key(r.options.Getenv) // newRunner has validated the key
-		s.Settings.APIKey, s.Settings.APIKeyEnv, s.Settings.APIKeyFile = secret(key), "", ""
+		s.Settings.APIKey, s.Settings.APIKeyEnv, s.Settings.APIKeyFile = secret(r.key), "", ""
 		if err := g.messages.Encode(s); err != nil {
 			return g.failure(err)
 		}

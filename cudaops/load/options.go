@@ -195,7 +195,7 @@ func command(s *Settings) string {
 
 	// AIPerf adds a path to each URL, after its query if there is one.
 	given, err := parseURL(s.URL)
-	if to, failed := s.Target(); err == nil && failed == nil && (to.Path == given.Path || to.RawQuery != "") {
+	if to, failed := s.Target(s.URL); err == nil && failed == nil && (to.Path == given.Path || to.RawQuery != "") {
 		base := *s
 		base.URL, base.Path = to.Scheme+"://"+to.Host, to.RequestURI()
 		s = &base

@@ -134,7 +134,8 @@ type runner struct {
 	targets   []*target
 	tls       *tls.Config // nil for http
 	header    http.Header // of every request
-	secrets   *textutil.Secrets
+	key       string
+	secrets   *textutil.Secrets // the key
 	request   openai.Request
 	slo       aiperf.SLO
 	tokenizer workload.Tokenizer
@@ -212,8 +213,7 @@ func newRunner(s Settings, o Options) (*runner, error) {
 		r.tls.RootCAs = own.RootCAs
 	}
 
-	key, err := s.key(o.Getenv)
-	if err != nil {
+	if r.key, err = s.key(o.Getenv); err != nil {
 		return nil, err
 	}
 
@@ -235,11 +235,11 @@ func newRunner(s Settings, o Options) (*runner, error) {
 		return nil, err
 	}
 
-	r.header = header(s, key)
+	r.header = header(s, r.key)
 	for _, t := range r.targets {
 		t.head = r.requestHead(t)
 	}
-	r.secrets = textutil.NewSecrets(key)
+	r.secrets = textutil.NewSecrets(r.key)
 	r.base = time.Now()
 	r.baseUnix = r.base.UnixNano()
 

@@ -399,12 +399,7 @@ func (s *Settings) Settle() error {
 		return err
 	}
 
-	if err := s.checkTargets(); err != nil {
-		return err
-	}
-
-	_, err := s.Target()
-	return err
+	return s.checkTargets()
 }
 
 // endless is the number of conversations of a load without a number of requests. Further requests repeat them.
@@ -515,9 +510,10 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Target returns the URL that requests are sent to. The path of the endpoint is added unless the URL ends in it.
-func (s *Settings) Target() (*url.URL, error) {
-	u, err := parseURL(s.URL)
+// Target returns the URL that requests to a server are sent to. The path of the endpoint is added unless the server's
+// URL ends in it.
+func (s *Settings) Target(server string) (*url.URL, error) {
+	u, err := parseURL(server)
 	if err != nil {
 		return nil, fmt.Errorf("url: %w", err)
 	}

@@ -84,9 +84,7 @@ func (s *Settings) checkTargets() error {
 
 // newTarget returns the target of one URL.
 func newTarget(s *Settings, text string) (*target, error) {
-	one := *s
-	one.URL = text
-	u, err := one.Target()
+	u, err := s.Target(text)
 	if err != nil {
 		return nil, err
 	}
