@@ -361,8 +361,6 @@ func (c *Collector) adjusted(s *Summary) {
 			values = append(values, math.Inf(1))
 		}
 
-		d := perRequest[i]
-		d = Def{Tag: "adj_" + d.Tag, Name: d.Name + " (error-adjusted)", Unit: d.Unit, Group: GroupMain}
-		s.Metrics = append(s.Metrics, Metric{d, Describe(values)})
+		s.Metrics = append(s.Metrics, Metric{overallDef("adj_" + perRequest[i].Tag), Describe(values)})
 	}
 }
