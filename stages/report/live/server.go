@@ -90,8 +90,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		}
 
 		if s.Token != "" && !s.allowed(r) {
-			if given := r.URL.Query().Get("token"); given != "" &&
-				subtle.ConstantTimeCompare([]byte(given), []byte(s.Token)) == 1 {
+			if s.isToken(r.URL.Query().Get("token")) {
 				http.SetCookie(w, &http.Cookie{Name: tokenCookie, Value: s.Token, Path: "/", HttpOnly: true,
 					SameSite: http.SameSiteStrictMode})
 				http.Redirect(w, r, r.URL.Path, http.StatusSeeOther)
@@ -114,13 +113,16 @@ func local(host string) bool {
 	return host == "localhost" || net.ParseIP(strings.Trim(host, "[]")) != nil
 }
 
+func (s *Server) isToken(text string) bool {
+	return subtle.ConstantTimeCompare([]byte(text), []byte(s.Token)) == 1
+}
+
 func (s *Server) allowed(r *http.Request) bool {
-	same := func(text string) bool { return subtle.ConstantTimeCompare([]byte(text), []byte(s.Token)) == 1 }
-	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok && same(bearer) {
+	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok && s.isToken(bearer) {
 		return true
 	}
 	c, err := r.Cookie(tokenCookie)
-	return err == nil && same(c.Value)
+	return err == nil && s.isToken(c.Value)
 }
 
 func (s *Server) page(w http.ResponseWriter, r *http.Request) {
