@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
@@ -62,49 +63,48 @@ func embedRows(t *model.Table, most int) (*rowsData, error) {
 		return d, nil
 	}
 
-	rec := t.Data.Table
+	rec, f := t.Data.Table, t.Facets
 	p := packedTable{Rows: t.Rows}
 	var names []string
-	for _, param := range t.Facets.Params {
+	for _, param := range f.Params {
 		names = append(names, param.Name)
 	}
 
-	metrics := []string{t.Facets.Metric.Name}
-	for _, m := range t.Facets.Metrics {
-		metrics = append(metrics, m.Name)
+	others := []string{shown[0], f.Metric.Name}
+	for _, m := range f.Metrics {
+		others = append(others, m.Name)
 	}
 
-	for _, n := range slices.Concat(shown[:1], metrics, shown[1:]) {
+	for _, n := range append(others, shown[1:]...) {
 		if !slices.Contains(names, n) {
 			names = append(names, n)
 		}
 	}
 
+	add := func(c packedColumn) { p.Cols = append(p.Cols, c) }
 	for _, name := range names {
 		switch col := model.ParamOf(rec, name); {
-		case name == "started_at" && t.Facets.Started != nil:
-			seconds := make([]float64, len(t.Facets.Started))
-			for i, v := range t.Facets.Started {
+		case name == "started_at" && f.Started != nil:
+			seconds := make([]float64, len(f.Started))
+			for i, v := range f.Started {
 				seconds[i] = math.Floor(v)
 			}
-			p.Cols = append(p.Cols, packedColumn{Name: name, Time: true, V: numbers(seconds, 1)})
+			add(packedColumn{Name: name, Time: true, V: numbers(seconds, 1)})
 		case col.Value != nil:
-			p.Cols = append(p.Cols, packedColumn{Name: name, V: numbers(col.Value, 1)})
+			add(packedColumn{Name: name, V: numbers(col.Value, 1)})
 		case slices.ContainsFunc(col.Text, func(v string) bool { return v != "" }):
 			texts := make([]string, len(col.Text))
 			for i, v := range col.Text {
 				texts[i] = textutil.VisibleLine(v)
 			}
-			p.Cols = append(p.Cols, packedColumn{Name: name, Text: true, V: texts})
+			add(packedColumn{Name: name, Text: true, V: texts})
 		}
 
-		if name == t.Facets.Metric.Name {
-			if t.Facets.Light != nil {
-				p.Cols = append(p.Cols, packedColumn{Name: "speed_of_light_%", V: numbers(t.Facets.Light, 100)})
-			}
-			if t.Ratio != nil {
-				p.Cols = append(p.Cols, packedColumn{Name: "ratio", V: numbers(t.Ratio, 1)})
-			}
+		if name == f.Metric.Name && f.Light != nil {
+			add(packedColumn{Name: "speed_of_light_%", V: numbers(f.Light, 100)})
+		}
+		if name == f.Metric.Name && t.Ratio != nil {
+			add(packedColumn{Name: "ratio", V: numbers(t.Ratio, 1)})
 		}
 	}
 
@@ -115,11 +115,8 @@ func embedRows(t *model.Table, most int) (*rowsData, error) {
 
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	if _, err := z.Write(raw); err != nil {
-		return nil, err
-	}
-
-	if err := z.Close(); err != nil {
+	_, err = z.Write(raw)
+	if err = cmp.Or(err, z.Close()); err != nil {
 		return nil, err
 	}
 
