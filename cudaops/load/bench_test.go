@@ -31,7 +31,7 @@ func BenchmarkRun(b *testing.B) {
 			defer f.Close()
 			s := DefaultSettings()
 			s.URL, s.Model, s.ISL, s.OSL, s.CacheReset = l.Addr().String(), "m", 100, 20, ResetNever
-			s.Concurrency, s.Requests = c, max(b.N, 2)
+			s.Concurrency, s.Requests = c, max(b.N, 2, c)
 			var line []byte
 			o := Options{Record: func(r *aiperf.Record) {
 				if line = aiperf.AppendPacked(line, r); len(line) > 64<<10 {
