@@ -93,21 +93,25 @@ func (sp *space) fast(n hclsyntax.Expression) fastNode {
 		return fastVariable(n.v)
 
 	case *hclsyntax.BinaryOpExpr:
-		args := sp.fastAll(n.LHS, n.RHS)
-		switch n.Op {
-		case hclsyntax.OpModulo:
-			return quotient(args, func(q, r int64) fastVal { return intVal(r, true) })
-		case hclsyntax.OpDivide:
-			return quotient(args, func(q, r int64) fastVal { return intVal(q, r == 0) })
+		if args := sp.fastAll(n.LHS, n.RHS); args != nil {
+			return fastBinary(n.Op, args[0], args[1])
 		}
-		return fastBinary(n.Op, args)
 
 	case *hclsyntax.ConditionalExpr:
-		return fastChoice(sp.fastAll(n.Condition, n.TrueResult, n.FalseResult))
+		if args := sp.fastAll(n.Condition, n.TrueResult, n.FalseResult); args != nil {
+			return fastChoice(args[0], args[1], args[2])
+		}
 
 	case *hclsyntax.FunctionCallExpr:
-		if !n.ExpandFinal {
-			return sp.fastCall(n)
+		args, apply := n.Args, integerFunctions[n.Name]
+		if apply == nil || n.ExpandFinal || len(args) == 0 {
+			return nil
+		}
+		if div, ok := args[0].(*hclsyntax.BinaryOpExpr); ok && len(args) == 1 && div.Op == hclsyntax.OpDivide {
+			args = []hclsyntax.Expression{div.LHS, div.RHS} // floor(a / b)
+		}
+		if nodes := sp.fastAll(args...); nodes != nil {
+			return fastFold(nodes, apply)
 		}
 	}
 	return nil
@@ -147,17 +151,37 @@ var integerOps = map[*hclsyntax.Operation]func(x, y int64) fastVal{
 		return intVal(addExact(x, -y))
 	},
 	hclsyntax.OpMultiply:           func(x, y int64) fastVal { return intVal(mulExact(x, y)) },
+	hclsyntax.OpDivide:             quotient(func(q, r int64) fastVal { return intVal(q, r == 0) }),
+	hclsyntax.OpModulo:             quotient(func(q, r int64) fastVal { return intVal(r, true) }),
 	hclsyntax.OpLessThan:           func(x, y int64) fastVal { return boolVal(x < y) },
 	hclsyntax.OpLessThanOrEqual:    func(x, y int64) fastVal { return boolVal(x <= y) },
 	hclsyntax.OpGreaterThan:        func(x, y int64) fastVal { return boolVal(x > y) },
 	hclsyntax.OpGreaterThanOrEqual: func(x, y int64) fastVal { return boolVal(x >= y) },
 }
 
-func fastBinary(op *hclsyntax.Operation, args []fastNode) fastNode {
-	if args == nil {
-		return nil
+// integerFunctions are the functions that grids use most. floor and ceil get the operands of a division.
+var integerFunctions = map[string]func(x, y int64) fastVal{
+	"floor":    quotient(func(q, r int64) fastVal { return intVal(q, true) }),
+	"ceil":     quotient(roundUp),
+	"ceil_div": quotient(roundUp),
+	"min":      func(x, y int64) fastVal { return intVal(min(x, y), true) },
+	"max":      func(x, y int64) fastVal { return intVal(max(x, y), true) },
+}
+
+func roundUp(q, r int64) fastVal { return intVal(q+min(r, 1), true) }
+
+// quotient returns the division of a non-negative by a positive integer. apply gets the quotient and the
+// remainder.
+func quotient(apply func(q, r int64) fastVal) func(x, y int64) fastVal {
+	return func(x, y int64) fastVal {
+		if x < 0 || y <= 0 {
+			return unsure
+		}
+		return apply(x/y, x%y)
 	}
-	a, b := args[0], args[1]
+}
+
+func fastBinary(op *hclsyntax.Operation, a, b fastNode) fastNode {
 	switch op {
 	case hclsyntax.OpLogicalAnd:
 		return fastLogical(a, b, 0)
@@ -190,6 +214,22 @@ func integers(x, y fastVal, apply func(x, y int64) fastVal) fastVal {
 		return unknown
 	}
 	return unsure
+}
+
+// fastFold applies a function of two integers to one integer after another.
+func fastFold(args []fastNode, apply func(x, y int64) fastVal) fastNode {
+	return func() fastVal {
+		v := args[0]()
+		for _, a := range args[1:] {
+			v = integers(v, a(), apply)
+		}
+
+		if v.kind != fastInt && v.kind != fastUnknown {
+			return unsure
+		}
+
+		return v
+	}
 }
 
 // fastLogical implements && (deciding 0) and || (deciding 1).
@@ -237,28 +277,10 @@ func fastEqual(a, b fastNode, equal bool) fastNode {
 	}
 }
 
-// quotient implements a division of a non-negative by a positive integer. apply gets the quotient and
-// the remainder.
-func quotient(args []fastNode, apply func(q, r int64) fastVal) fastNode {
-	if args == nil {
-		return nil
-	}
-	return func() fastVal {
-		x, y := args[0](), args[1]()
-		if x.kind != fastInt || y.kind != fastInt || x.i < 0 || y.i <= 0 {
-			return unsure
-		}
-		return apply(x.i/y.i, x.i%y.i)
-	}
-}
-
 // fastChoice implements ?: for results of one kind. HCL would convert results of different kinds.
-func fastChoice(args []fastNode) fastNode {
-	if args == nil {
-		return nil
-	}
+func fastChoice(condition, yes, no fastNode) fastNode {
 	return func() fastVal {
-		cond, x, y := args[0](), args[1](), args[2]()
+		cond, x, y := condition(), yes(), no()
 		if cond.kind != fastBool || x.kind < fastNull || y.kind < fastNull {
 			return unsure
 		}
@@ -271,54 +293,6 @@ func fastChoice(args []fastNode) fastNode {
 		}
 
 		return y
-	}
-}
-
-// fastCall compiles the functions that grids use most, or returns nil.
-func (sp *space) fastCall(n *hclsyntax.FunctionCallExpr) fastNode {
-	roundDown := func(q, r int64) fastVal { return intVal(q, true) }
-	roundUp := func(q, r int64) fastVal { return intVal(q+min(r, 1), true) }
-	if rounds := n.Name == "floor" || n.Name == "ceil"; rounds && len(n.Args) == 1 {
-		div, ok := n.Args[0].(*hclsyntax.BinaryOpExpr)
-		if !ok || div.Op != hclsyntax.OpDivide {
-			return nil
-		}
-		if n.Name == "ceil" {
-			return quotient(sp.fastAll(div.LHS, div.RHS), roundUp)
-		}
-		return quotient(sp.fastAll(div.LHS, div.RHS), roundDown)
-	}
-
-	args := sp.fastAll(n.Args...)
-	switch {
-	case len(args) == 0:
-	case n.Name == "ceil_div" && len(args) == 2:
-		return quotient(args, roundUp)
-	case n.Name == "min" || n.Name == "max":
-		return fastExtreme(args, n.Name == "max")
-	}
-
-	return nil
-}
-
-// fastExtreme returns the smallest or largest of some integers.
-func fastExtreme(args []fastNode, largest bool) fastNode {
-	return func() fastVal {
-		best := args[0]()
-		for _, a := range args[1:] {
-			best = integers(best, a(), func(x, y int64) fastVal {
-				if largest {
-					return intVal(max(x, y), true)
-				}
-				return intVal(min(x, y), true)
-			})
-		}
-
-		if best.kind != fastInt && best.kind != fastUnknown {
-			return unsure
-		}
-
-		return best
 	}
 }
 
