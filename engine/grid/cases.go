@@ -191,13 +191,9 @@ func onlyNulls(dict []cty.Value) bool {
 // the type that the grid declares for it.
 func (s *Spec) declaredKind(info *nameInfo) valueKind {
 	var vals []cty.Value
-	for _, set := range s.Sets {
-		for _, dim := range set.Dims {
-			for f, name := range dim.Fields {
-				if name == info.name {
-					vals = append(vals, dim.Values[f]...)
-				}
-			}
+	for _, dim := range s.Dims() {
+		if f := slices.Index(dim.Fields, info.name); f >= 0 {
+			vals = append(vals, dim.Values[f]...)
 		}
 	}
 

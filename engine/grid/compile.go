@@ -16,7 +16,7 @@ type prog struct {
 	expr *Expr
 	vars []*variable
 	// source is the expression as written; node is the rewritten form.
-	source, node hcl.Expression
+	source, node hclsyntax.Expression
 	ctx          *hcl.EvalContext
 	// named is true if the expression has parts that look up names in ctx.
 	named   bool
@@ -36,7 +36,7 @@ type varNode struct {
 func (n *varNode) Value(*hcl.EvalContext) (cty.Value, hcl.Diagnostics) { return n.v.slot, nil }
 
 // compile returns a prog for node, which is a part of e.
-func (sp *space) compile(e *Expr, node hcl.Expression) *prog {
+func (sp *space) compile(e *Expr, node hclsyntax.Expression) *prog {
 	p := &prog{expr: e, source: node, ctx: e.ctx.NewChild()}
 	p.ctx.Variables = map[string]cty.Value{}
 
@@ -46,15 +46,8 @@ func (sp *space) compile(e *Expr, node hcl.Expression) *prog {
 		}
 	}
 	p.known = newMemo[answer](p.vars)
-	syn, ok := node.(hclsyntax.Expression)
-	if !ok {
-		p.node, p.named, p.logical = node, true, true
-		return p
-	}
-
-	r := &rewriter{space: sp, prog: p, ctx: e.ctx}
-	out := r.rewrite(syn)
-	p.node, p.fast = out, sp.fast(out)
+	p.node = (&rewriter{space: sp, prog: p, ctx: e.ctx}).rewrite(node)
+	p.fast = sp.fast(p.node)
 	return p
 }
 
@@ -73,8 +66,11 @@ func (r *rewriter) variable(name string) *variable {
 }
 
 // rewrite returns an expression with the same meaning. It never modifies n, because the syntax tree
-// is shared.
+// is shared. n may be nil.
 func (r *rewriter) rewrite(n hclsyntax.Expression) hclsyntax.Expression {
+	if n == nil {
+		return nil
+	}
 	out := r.children(n)
 	if _, literal := out.(*hclsyntax.LiteralValueExpr); literal || len(r.hidden) > 0 {
 		return out
@@ -129,7 +125,7 @@ func (r *rewriter) children(n hclsyntax.Expression) hclsyntax.Expression {
 		c := *n
 		c.CollExpr = r.rewrite(n.CollExpr)
 		r.hidden = append(r.hidden, n.KeyVar, n.ValVar)
-		c.KeyExpr, c.ValExpr, c.CondExpr = r.optional(n.KeyExpr), r.optional(n.ValExpr), r.optional(n.CondExpr)
+		c.KeyExpr, c.ValExpr, c.CondExpr = r.rewrite(n.KeyExpr), r.rewrite(n.ValExpr), r.rewrite(n.CondExpr)
 		r.hidden = r.hidden[:len(r.hidden)-2]
 
 		return &c
@@ -140,13 +136,6 @@ func (r *rewriter) children(n hclsyntax.Expression) hclsyntax.Expression {
 	// Objects, splats and the rarer templates look up their names in the context.
 	r.prog.named, r.prog.logical = true, true
 	return n
-}
-
-func (r *rewriter) optional(n hclsyntax.Expression) hclsyntax.Expression {
-	if n == nil {
-		return nil
-	}
-	return r.rewrite(n)
 }
 
 // parts returns a copy of n, a pointer to a struct, whose fields with expressions are rewritten.
@@ -169,24 +158,9 @@ func (r *rewriter) parts(n hclsyntax.Expression) hclsyntax.Expression {
 }
 
 // conjuncts splits an expression at its top-level && operators.
-func conjuncts(e hcl.Expression) []hcl.Expression {
-	n, ok := e.(hclsyntax.Expression)
-	if !ok {
-		return []hcl.Expression{e}
+func conjuncts(e hclsyntax.Expression) []hclsyntax.Expression {
+	if b, ok := unparen(e).(*hclsyntax.BinaryOpExpr); ok && b.Op == hclsyntax.OpLogicalAnd {
+		return append(conjuncts(b.LHS), conjuncts(b.RHS)...)
 	}
-
-	var out []hcl.Expression
-	var split func(hclsyntax.Expression)
-
-	split = func(n hclsyntax.Expression) {
-		if b, ok := unparen(n).(*hclsyntax.BinaryOpExpr); ok && b.Op == hclsyntax.OpLogicalAnd {
-			split(b.LHS)
-			split(b.RHS)
-			return
-		}
-		out = append(out, n)
-	}
-
-	split(n)
-	return out
+	return []hclsyntax.Expression{e}
 }

@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/sink/base/textutil"
@@ -156,8 +157,7 @@ type decoder struct {
 // product contains what a grid, a case_set and a sweep have in common: the axes, rows, derives and
 // filters of one body and of the parts that it includes.
 type product struct {
-	name       string
-	inSet      bool // true for a case_set
+	name       string // of a case_set, otherwise ""
 	rng        hcl.Range
 	rows, axes []*Dim
 	derives    []*Derive
@@ -248,7 +248,7 @@ func (d *decoder) caseSet(b *hcl.Block, before []*product) *product {
 
 // product decodes one body. set is the name of the case_set, or "" for other bodies.
 func (d *decoder) product(content *hcl.BodyContent, set string) *product {
-	p := &product{name: set, inSet: set != "", rng: content.MissingItemRange}
+	p := &product{name: set, rng: content.MissingItemRange}
 	if a := content.Attributes["loop_order"]; a != nil {
 		p.loopOrder, p.loopRanges = d.names(a)
 	}
@@ -296,7 +296,7 @@ func (d *decoder) block(p *product, b *hcl.Block) {
 		p.filters = append(p.filters, d.filter(b, p.name))
 
 	case "case_set":
-		if p.inSet {
+		if p.name != "" {
 			d.errorf(b.DefRange, "Case set in a case set",
 				"A case_set includes this part, and case sets do not nest. Include the part in the grid itself.")
 			return
@@ -309,7 +309,9 @@ func (d *decoder) block(p *product, b *hcl.Block) {
 }
 
 // lazy returns an expression that is evaluated once per combination.
-func (d *decoder) lazy(src hcl.Expression) *Expr { return &Expr{src: src, eval: d.eval} }
+func (d *decoder) lazy(src hcl.Expression) *Expr {
+	return &Expr{src: src.(hclsyntax.Expression), eval: d.eval}
+}
 
 func (d *decoder) derive(b *hcl.Block) *Derive {
 	content := d.content(b.Body, deriveSchema)

@@ -2,6 +2,7 @@ package grid
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -103,12 +104,8 @@ func (f *filterProg) constant() answer {
 
 // columnOf returns the dictionary and the ids of a stored name.
 func (w *walker) columnOf(name string) (*variable, []int32) {
-	for i, v := range w.p.stored {
-		if v.info.name == name {
-			return v, w.cols[i]
-		}
-	}
-	panic("grid: " + name + " is not stored")
+	i := slices.Index(w.p.stored, w.p.sp.vars[name])
+	return w.p.stored[i], w.cols[i]
 }
 
 // compact returns the dictionary entries that ids use and the renumbered ids. Entries are in order

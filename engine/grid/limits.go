@@ -2,6 +2,7 @@ package grid
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -111,17 +112,9 @@ func (w *walker) failed(p *prog, what string, otherwise func(cty.Value) *hcl.Dia
 	}
 
 	val, diags := p.eval()
-	var diag *hcl.Diagnostic
-	for _, d := range diags {
-		if d.Severity == hcl.DiagError {
-			c := *d
-			diag = &c
-			break
-		}
-	}
-
-	if diag == nil {
-		diag = otherwise(val)
+	diag := otherwise(val)
+	if errs := diags.Errs(); len(errs) > 0 {
+		*diag = *errs[0].(*hcl.Diagnostic)
 	}
 	if diag.Subject == nil {
 		diag.Subject = p.expr.src.Range().Ptr()
@@ -130,19 +123,16 @@ func (w *walker) failed(p *prog, what string, otherwise func(cty.Value) *hcl.Dia
 	ctx := p.expr.ctx.NewChild()
 	ctx.Variables = map[string]cty.Value{}
 
-	detail := ""
-	for i, v := range p.vars {
+	var values []string
+	for _, v := range p.vars {
 		ctx.Variables[v.info.name] = v.slot
-		if i > 0 {
-			detail += ", "
-		}
-		detail += v.info.name + " = " + display(v.slot)
+		values = append(values, v.info.name+" = "+display(v.slot))
 	}
 
 	diag.Expression, diag.EvalContext = p.expr.src, ctx
-	diag.Detail += fmt.Sprintf(" This is %s", what)
-	if detail != "" {
-		diag.Detail += " where " + detail
+	diag.Detail += " This is " + what
+	if len(values) > 0 {
+		diag.Detail += " where " + strings.Join(values, ", ")
 	}
 
 	diag.Detail += "."

@@ -12,17 +12,14 @@ import (
 // lint evaluates every expression with unknown axes and reports errors that HCL would accept
 // silently, such as comparing a number with text.
 func (d *decoder) lint(spec *Spec) {
-	done := map[*Expr]bool{}
 	l := &linter{spec: spec, seen: map[string]bool{}}
+	var derives []*Derive
 	for _, set := range spec.Sets {
-		for _, v := range set.Derives {
-			t := l.typeOf(v.expr, v.expr.src)
-			d.merge(spec.names[v.Name], t, v.expr.src.Range())
-			if !done[v.expr] {
-				done[v.expr] = true
-				l.expr(v.expr)
-			}
-		}
+		derives = union(derives, set.Derives...)
+	}
+	for _, v := range derives {
+		d.merge(spec.names[v.Name], l.typeOf(v.expr, v.expr.src), v.expr.src.Range())
+		l.expr(v.expr)
 	}
 
 	for _, f := range spec.filters {
@@ -107,15 +104,7 @@ func (l *linter) report(diag *hcl.Diagnostic) {
 
 func (l *linter) expr(e *Expr) {
 	l.cur, l.ctx = e, l.spec.unknowns(e)
-	if node, ok := e.src.(hclsyntax.Expression); ok {
-		l.node(node)
-		return
-	}
-
-	_, diags := e.src.Value(l.ctx)
-	for _, diag := range diags {
-		l.report(diag)
-	}
+	l.node(e.src)
 }
 
 // node checks the children first: HCL drops the errors of one side of && and || if both are
@@ -244,19 +233,9 @@ func (l *linter) equality(n *hclsyntax.BinaryOpExpr) bool {
 		return false
 	}
 
-	l.literal(n.LHS, n.RHS)
-	l.literal(n.RHS, n.LHS)
+	l.offAxis(n.LHS, n.RHS)
+	l.offAxis(n.RHS, n.LHS)
 	return true
-}
-
-// literal warns if a name is compared with a value that it never has.
-func (l *linter) literal(name, lit hclsyntax.Expression) {
-	info, v := l.bareName(name), literalValue(lit)
-	if info == nil || v == cty.NilVal || v.IsNull() || info.derived || info.values[canonical(v)] ||
-		v.Type() == cty.Bool {
-		return
-	}
-	l.offAxis(info, v, lit.Range())
 }
 
 // containsTypes reports lists in which every element has another type than the value.
@@ -288,23 +267,24 @@ func (l *linter) containsTypes(n *hclsyntax.FunctionCallExpr) bool {
 // containsLiterals warns about strings in contains(["fp88"], dtype) that dtype never has. It
 // ignores numbers, because lists of sizes are often wider than one grid.
 func (l *linter) containsLiterals(n *hclsyntax.FunctionCallExpr) {
-	list, ok := unparen(n.Args[0]).(*hclsyntax.TupleConsExpr)
-	info := l.bareName(n.Args[1])
-	if !ok || info == nil || info.derived {
-		return
-	}
-
-	for _, e := range list.Exprs {
-		if v := literalValue(e); v != cty.NilVal && !v.IsNull() && v.Type() == cty.String &&
-			!info.values[canonical(v)] {
-			l.offAxis(info, v, e.Range())
+	if list, ok := unparen(n.Args[0]).(*hclsyntax.TupleConsExpr); ok {
+		for _, e := range list.Exprs {
+			if v, _ := e.Value(nil); v.Type() == cty.String {
+				l.offAxis(n.Args[1], e)
+			}
 		}
 	}
 }
 
-// offAxis warns if the axis does not depend on variables or if the value looks like a misspelling.
-// If a variable may narrow the axis, other missing values are not reported.
-func (l *linter) offAxis(info *nameInfo, v cty.Value, rng hcl.Range) {
+// offAxis warns if a name is compared with a literal that it never has. If a variable may narrow the
+// axis, only values that look like misspellings are reported.
+func (l *linter) offAxis(name, literal hclsyntax.Expression) {
+	info := l.bareName(name)
+	v, diags := literal.Value(nil)
+	if info == nil || info.derived || diags.HasErrors() || v.IsNull() || !v.Type().IsPrimitiveType() ||
+		v.Type() == cty.Bool || info.values[canonical(v)] {
+		return
+	}
 	near := nearestValue(v, info.samples)
 	if near == "" && !info.static {
 		return
@@ -316,7 +296,7 @@ func (l *linter) offAxis(info *nameInfo, v cty.Value, rng hcl.Range) {
 		detail += fmt.Sprintf(" Did you mean %s?", near)
 	}
 
-	d := warnAt(rng, "Value not on the axis", "%s", detail)
+	d := warnAt(literal.Range(), "Value not on the axis", "%s", detail)
 	d.Expression, d.EvalContext = l.cur.src, l.ctx
 	l.report(d)
 }
@@ -337,20 +317,6 @@ func unparen(n hclsyntax.Expression) hclsyntax.Expression {
 		}
 		n = p.Expression
 	}
-}
-
-// literalValue returns the value of a literal number or string, or cty.NilVal.
-func literalValue(n hclsyntax.Expression) cty.Value {
-	switch n := unparen(n).(type) {
-	case *hclsyntax.LiteralValueExpr:
-		return n.Val
-	case *hclsyntax.TemplateExpr:
-		if n.IsStringLiteral() {
-			v, _ := n.Value(nil)
-			return v
-		}
-	}
-	return cty.NilVal
 }
 
 func isEmpty(list cty.Value) bool {

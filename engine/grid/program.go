@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // answer is the result of a condition for a full or partial combination.
@@ -70,7 +71,6 @@ type setProg struct {
 	levels  []level
 	at      map[*variable]int // level that binds the variable
 	derives map[*variable]*deriveProg
-	kept    []*variable // variables stored for every kept combination
 }
 
 // program is a spec compiled for one expansion.
@@ -79,7 +79,7 @@ type program struct {
 	sp      *space
 	sets    []*setProg
 	filters []*filterProg
-	stored  []*variable
+	stored  []*variable // variables stored for every kept combination
 }
 
 // newProgram compiles a spec. outer contains the names of the case that a sweep belongs to, and is
@@ -192,7 +192,6 @@ func (p *program) newSet(set *Set) *setProg {
 		open = open || len(sp.levels[i].steps) > 0
 	}
 
-	sp.kept = p.stored
 	return sp
 }
 
@@ -258,15 +257,12 @@ func (p *program) declared() int64 {
 
 // sizes formats the loops of a set with their lengths, for messages.
 func (sp *setProg) sizes() string {
-	out := ""
-	for i, l := range sp.levels[1:] {
-		if i > 0 {
-			out += " x "
-		}
-		out += fmt.Sprintf("%s %d", l.dim.Name, l.size)
+	var out []string
+	for _, l := range sp.levels[1:] {
+		out = append(out, fmt.Sprintf("%s %d", l.dim.Name, l.size))
 	}
 
-	return out
+	return strings.Join(out, " x ")
 }
 
 // mulSat multiplies two non-negative numbers and saturates at the largest int64.

@@ -2,6 +2,7 @@ package grid
 
 import (
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -122,7 +123,7 @@ type Distinct struct {
 
 // Expr is an expression with the values of everything it refers to except the grid's own names.
 type Expr struct {
-	src   hcl.Expression
+	src   hclsyntax.Expression
 	eval  Evaluator // of the module that contains the expression
 	ctx   *hcl.EvalContext
 	names []string // names of the grid, in order of first use

@@ -198,8 +198,8 @@ func (w *walker) unsettled() bool {
 
 // keep stores the current combination as a candidate case.
 func (w *walker) keep() {
-	w.derive(w.set.kept)
-	for _, v := range w.set.kept {
+	w.derive(w.p.stored)
+	for _, v := range w.p.stored {
 		if v.cur < 0 {
 			w.deriveFailed(v)
 			return
@@ -210,7 +210,7 @@ func (w *walker) keep() {
 		return
 	}
 
-	for i, v := range w.set.kept {
+	for i, v := range w.p.stored {
 		w.cols[i] = append(w.cols[i], v.cur)
 	}
 
@@ -231,7 +231,7 @@ func (w *walker) charge(f *filterProg, lv *level) {
 // columns.
 func (w *walker) sample(f *filterProg) string {
 	used := slices.Clone(f.whole.vars)
-	for _, v := range w.set.kept {
+	for _, v := range w.p.stored {
 		if slices.Contains(w.p.spec.Columns, v.info.name) {
 			used = union(used, v)
 		}
