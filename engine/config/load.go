@@ -26,10 +26,10 @@ type Options struct {
 	Environ  []string              // in the format of os.Environ
 	Systems  func(name, file string) (*systems.Spec, error)
 	// Given are values of variables from a file. They override all others.
-	Given map[string]*hclsyntax.Attribute
+	Given map[string]*hcl.Attribute
 	// Optional are values of variables from a file. Undeclared variables are ignored. Given
 	// overrides them.
-	Optional map[string]*hclsyntax.Attribute
+	Optional map[string]*hcl.Attribute
 	// Inline is the body of the plan if the plan is a block of the file at Path. It is nil if the
 	// file is the plan.
 	Inline *hclsyntax.Body

@@ -157,13 +157,13 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 
 	for name, a := range l.opts.Optional {
 		if root.variables[name] != nil {
-			fromFile(name, a.AsHCLAttribute())
+			fromFile(name, a)
 		}
 	}
 
 	for _, name := range sortedKeys(l.opts.Given) {
 		if a := l.opts.Given[name]; declared(name, a.NameRange, hcl.DiagError) {
-			fromFile(name, a.AsHCLAttribute())
+			fromFile(name, a)
 		}
 	}
 

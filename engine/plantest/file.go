@@ -34,10 +34,10 @@ type Run struct {
 	Name  string
 	Range hcl.Range
 
-	given   map[string]*hclsyntax.Attribute
-	shared  map[string]*hclsyntax.Attribute // values that the file assigns in all runs
-	path    string                          // path of the plan
-	inline  *hclsyntax.Body                 // the plan, if the run contains it; otherwise nil
+	given   map[string]*hcl.Attribute
+	shared  map[string]*hcl.Attribute // values that the file assigns in all runs
+	path    string                    // path of the plan
+	inline  *hclsyntax.Body           // the plan, if the run contains it; otherwise nil
 	body    runBody
 	errors  []expectedDiag
 	asserts []assertBody
@@ -121,6 +121,10 @@ var runBlocks = []string{
 	"expect_error",
 }
 
+var fileSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
+	{Type: "variables"}, {Type: "run", LabelNames: []string{"name"}},
+}}
+
 // Find returns the test files at paths, sorted and without duplicates. A file is returned as given;
 // a folder is searched recursively for files that end in .aictest.hcl.
 func Find(paths []string) ([]string, error) {
@@ -152,39 +156,26 @@ func Open(path string) (*File, map[string]*hcl.File, hcl.Diagnostics) {
 	body := parsed.Body.(*hclsyntax.Body)
 	f := &File{Path: path, hcl: parsed, name: body.SrcRange.Filename}
 	files := map[string]*hcl.File{f.name: parsed}
+	content, more := body.Content(fileSchema)
+	diags = append(diags, more...)
 
-	for _, a := range body.Attributes {
-		stage.AddError(&diags, a.NameRange, "Unexpected attribute",
-			"A file of tests consists of blocks: variables and run.")
-	}
-
-	shared := map[string]*hclsyntax.Attribute{}
+	shared := map[string]*hcl.Attribute{}
 	seen := map[string]hcl.Range{}
-	for _, b := range body.Blocks {
-		switch b.Type {
-		case "variables":
-			diags = append(diags, values(b, shared)...)
-
-		case "run":
-			r, more := f.run(b)
-			diags = append(diags, more...)
-			if r == nil {
-				continue
-			}
-
-			if old, dup := seen[r.Name]; dup {
-				stage.AddError(&diags, b.DefRange(), "Duplicate run",
-					"There is a run %q at %s:%d already.", r.Name, old.Filename, old.Start.Line)
-			}
-
-			seen[r.Name] = b.DefRange()
-			r.shared = shared
-			f.Runs = append(f.Runs, r)
-
-		default:
-			stage.AddError(&diags, b.TypeRange, "Unknown block",
-				"A file of tests has the blocks variables and run, not %q.", b.Type)
+	for _, b := range content.Blocks {
+		if b.Type == "variables" {
+			diags = append(diags, values(b.Body, shared)...)
+			continue
 		}
+
+		r := &Run{Name: b.Labels[0], Range: b.DefRange, given: map[string]*hcl.Attribute{}, shared: shared}
+		diags = append(diags, r.decode(f, b.Body.(*hclsyntax.Body))...)
+		if old, dup := seen[r.Name]; dup {
+			stage.AddError(&diags, r.Range, "Duplicate run",
+				"There is a run %q at %s:%d already.", r.Name, old.Filename, old.Start.Line)
+		}
+
+		seen[r.Name] = r.Range
+		f.Runs = append(f.Runs, r)
 	}
 
 	if len(f.Runs) == 0 && !diags.HasErrors() {
@@ -196,39 +187,20 @@ func Open(path string) (*File, map[string]*hcl.File, hcl.Diagnostics) {
 }
 
 // values adds the attributes of a variables block to into.
-func values(b *hclsyntax.Block, into map[string]*hclsyntax.Attribute) hcl.Diagnostics {
-	var diags hcl.Diagnostics
-	if len(b.Labels) > 0 {
-		stage.AddError(&diags, b.LabelRanges[0], "Unexpected label", "A variables block has no label.")
-	}
-
-	for _, nested := range b.Body.Blocks {
-		stage.AddError(&diags, nested.TypeRange, "Unexpected block",
-			"A variables block contains values only: NAME = VALUE.")
-	}
-
-	for name, a := range b.Body.Attributes {
-		if _, dup := into[name]; dup {
-			stage.AddError(&diags, a.NameRange, "Duplicate value", "%s has a value already.", name)
-		}
-		into[name] = a
-	}
-
+func values(body hcl.Body, into map[string]*hcl.Attribute) hcl.Diagnostics {
+	attributes, diags := body.JustAttributes()
+	maps.Copy(into, attributes)
 	return diags
 }
 
-func (f *File) run(b *hclsyntax.Block) (*Run, hcl.Diagnostics) {
-	if len(b.Labels) != 1 || strings.TrimSpace(b.Labels[0]) == "" {
-		return nil, errorAt(b.DefRange(), "Wrong number of labels",
-			`A run block has one label, what it tests: run "one model" { ... }`)
-	}
-	r := &Run{Name: b.Labels[0], Range: b.DefRange(), given: map[string]*hclsyntax.Attribute{}}
+// decode reads the body of a run block.
+func (r *Run) decode(f *File, body *hclsyntax.Body) hcl.Diagnostics {
 	// Nested blocks are not decoded by gohcl, because a plan block may contain any plan text.
-	flat := *b.Body
+	flat := *body
 	flat.Blocks = nil
 
 	diags := gohcl.DecodeBody(&flat, nil, &r.body)
-	for name, a := range b.Body.Attributes {
+	for name, a := range body.Attributes {
 		if known := stage.TagWords(runBody{})[""]; !slices.Contains(known, name) {
 			stage.AddError(&diags, a.NameRange, "Unsupported argument",
 				"A run has no attribute %q.%s", name,
@@ -236,11 +208,11 @@ func (f *File) run(b *hclsyntax.Block) (*Run, hcl.Diagnostics) {
 		}
 	}
 
-	for _, n := range b.Body.Blocks {
+	for _, n := range body.Blocks {
 		diags = append(diags, r.block(n)...)
 	}
 
-	return r, append(diags, r.planOf(f, b)...)
+	return append(diags, r.planOf(f, body.Attributes["plan"])...)
 }
 
 // block reads one nested block of a run.
@@ -256,7 +228,7 @@ func (r *Run) block(b *hclsyntax.Block) hcl.Diagnostics {
 
 	switch b.Type {
 	case "variables":
-		return values(b, r.given)
+		return values(b.Body, r.given)
 
 	case "plan":
 		if r.inline != nil {
@@ -308,16 +280,15 @@ func (r *Run) block(b *hclsyntax.Block) hcl.Diagnostics {
 
 // planOf determines the plan of a run: the inline plan, the file or folder in its plan attribute,
 // or the folder of the test file.
-func (r *Run) planOf(f *File, b *hclsyntax.Block) hcl.Diagnostics {
-	a, named := b.Body.Attributes["plan"]
+func (r *Run) planOf(f *File, a *hclsyntax.Attribute) hcl.Diagnostics {
 	switch {
-	case named && r.inline != nil:
+	case a != nil && r.inline != nil:
 		return errorAt(a.SrcRange, "Two plans", "A run names a plan or contains one.")
 	case r.inline != nil:
 		r.path = f.Path
 		return nil
 
-	case !named:
+	case a == nil:
 		r.path = filepath.Dir(f.Path)
 		return nil
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/checkpoint"
@@ -49,9 +48,7 @@ func (f *File) Run(ctx context.Context, r *Run, load config.Options, store *chec
 	out := &Result{File: f.Path, Run: r}
 	load.Path, load.Inline = r.path, r.inline
 	load.Sources = map[string]*hcl.File{f.name: f.hcl}
-	load.Given = maps.Clone(r.given)
-	load.Optional = map[string]*hclsyntax.Attribute{}
-	maps.Copy(load.Optional, r.shared)
+	load.Given, load.Optional = r.given, r.shared
 	cfg, diags := config.Load(load)
 	var p *plan.Plan
 
