@@ -53,7 +53,7 @@ func WithoutKeys(address string) string { return keyPattern.ReplaceAllString(add
 // Find returns the instance with the given address. The modules may be omitted if only one instance
 // has that local address.
 func (c *Config) Find(address string) (*Instance, error) {
-	if in := c.byAddr[address]; in != nil {
+	if in := c.l.byAddr[address]; in != nil {
 		return in, nil
 	}
 

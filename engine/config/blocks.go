@@ -213,10 +213,6 @@ func (s *scope) decodeSystem(d *blockDecl, ctx *hcl.EvalContext) (cty.Value, hcl
 // sentence formats an error as the detail of a diagnostic: a capital letter and a full stop.
 func sentence(err error) string {
 	t := err.Error()
-	if t == "" {
-		return ""
-	}
-
 	t = strings.ToUpper(t[:1]) + t[1:]
 	if !strings.HasSuffix(t, ".") && !strings.HasSuffix(t, "?") {
 		t += "."
@@ -234,13 +230,8 @@ func (s *scope) decodeService(d *blockDecl, ctx *hcl.EvalContext) (cty.Value, hc
 		return cty.DynamicVal, diags
 	}
 
-	dir, err := filepath.Abs(s.decl.dir)
-	if err != nil {
-		dir = s.decl.dir
-	}
-
 	v := &stage.Service{Kind: d.kind, Name: d.name, Address: s.qualify(d.kind + "." + d.name), Options: options,
-		Dir: dir, Range: d.rng()}
+		Dir: s.decl.dir, Range: d.rng()}
 
 	return cty.ObjectVal(map[string]cty.Value{
 		"name": cty.StringVal(d.name), "address": cty.StringVal(v.Address),

@@ -28,10 +28,9 @@ type Config struct {
 	Path      string // as given
 	Instances []*Instance
 
-	l      *loader
-	root   *scope
-	byAddr map[string]*Instance
-	mu     sync.Mutex
+	l    *loader
+	root *scope
+	mu   sync.Mutex
 }
 
 // Instance is one stage to plan and run.
@@ -114,7 +113,7 @@ func (c *Config) Flag(name, value string) hcl.Range {
 }
 
 // Instance returns the instance at address, or nil.
-func (c *Config) Instance(address string) *Instance { return c.byAddr[address] }
+func (c *Config) Instance(address string) *Instance { return c.l.byAddr[address] }
 
 // Addresses returns the addresses of all instances in plan order.
 func (c *Config) Addresses() []string {

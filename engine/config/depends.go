@@ -40,14 +40,9 @@ func (w waits) items() []hcl.Expression {
 	return []hcl.Expression{w.expr}
 }
 
-// check reports items of depends_on that do not refer to a stage. Without it, a misspelt preflight
-// would silently protect nothing.
-func (w waits) check() hcl.Diagnostics {
-	return w.add(newUses())
-}
-
-// add adds the stages that the items of depends_on refer to, and returns the errors of items without a stage. A
-// module stands for every stage in it, including those that no output refers to.
+// add adds the stages that the items of depends_on refer to, and returns the errors of items without a stage:
+// otherwise a misspelt preflight would silently protect nothing. A module stands for every stage in it, including
+// those that no output refers to.
 func (w waits) add(used *uses) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for _, item := range w.items() {
@@ -75,25 +70,12 @@ func (w waits) add(used *uses) hcl.Diagnostics {
 			continue // a stage, disabled, not known yet, or an empty collection
 		}
 
-		text := "depends_on: " + noStage(v)
 		if module != "" {
-			text = "module." + module + " has no stages"
+			stage.AddError(&diags, item.Range(), "Nothing to wait for", "module.%s has no stages.", module)
+		} else if _, err := stage.RefsOf(v); err != nil {
+			stage.AddError(&diags, item.Range(), "Nothing to wait for", "depends_on: %s.", err)
 		}
-		stage.AddError(&diags, item.Range(), "Nothing to wait for", "%s.", text)
 	}
 
 	return diags
-}
-
-// noStage returns a description of v, which is not a stage.
-func noStage(v cty.Value) string {
-	_, err := stage.RefOf(v)
-	if t := v.Type(); t.IsTupleType() || t.IsListType() || t.IsSetType() {
-		_, err = stage.RefsOf(v)
-	}
-	if err == nil {
-		panic("config: a reference to a stage was taken for none")
-	}
-
-	return err.Error()
 }

@@ -1,10 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"path/filepath"
 	"slices"
-	"sort"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -132,10 +132,7 @@ func (s *scope) pathRef(r ref) (cty.Value, hcl.Diagnostics) {
 	case "plan":
 		return cty.StringVal("."), nil
 	case "module":
-		rel, err := filepath.Rel(root.decl.dir, s.decl.dir)
-		if err != nil {
-			rel = s.decl.dir
-		}
+		rel, _ := filepath.Rel(root.decl.dir, s.decl.dir) // both are absolute
 		return cty.StringVal(filepath.ToSlash(rel)), nil
 	}
 
@@ -351,12 +348,8 @@ func refAddresses(v cty.Value) []string {
 // bodyExpressions returns the expressions of a body and its nested blocks in source order.
 func bodyExpressions(body *hclsyntax.Body) []hcl.Expression {
 	out := stage.Expressions(body)
-	sort.SliceStable(out, func(i, j int) bool {
-		a, b := out[i].Range(), out[j].Range()
-		if a.Filename != b.Filename {
-			return a.Filename < b.Filename
-		}
-		return a.Start.Byte < b.Start.Byte
+	slices.SortStableFunc(out, func(a, b hcl.Expression) int {
+		return cmp.Compare(a.Range().Start.Byte, b.Range().Start.Byte)
 	})
 
 	return out

@@ -91,6 +91,7 @@ func (s *scope) instancesOf(d *blockDecl) ([]*Instance, hcl.Diagnostics) {
 
 		if !s.inputDisabled(d, each) {
 			out = append(out, in)
+			s.l.byAddr[in.Address] = in
 		}
 	}
 
@@ -230,7 +231,7 @@ func (s *scope) evaluateAll() hcl.Diagnostics {
 		for _, c := range children {
 			diags = append(diags, c.evaluateAll()...)
 			if d.dependsOn != nil {
-				diags = append(diags, waits{s, d.dependsOn, c.each}.check()...)
+				diags = append(diags, waits{s, d.dependsOn, c.each}.add(newUses())...)
 			}
 		}
 	}

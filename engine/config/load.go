@@ -49,6 +49,7 @@ type loader struct {
 	modules   map[string]*moduleDecl // by absolute path
 	exprs     map[hclsyntax.Node]exprParts
 	results   map[string]map[string]cty.Value
+	byAddr    map[string]*Instance
 	finished  int // number of changes of results; cached values that depend on stages become stale
 	busy      []frame
 	uses      *uses    // of the value that is being evaluated; nil if they are not needed
@@ -80,7 +81,7 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 		modules: map[string]*moduleDecl{}, exprs: map[hclsyntax.Node]exprParts{},
 		results:  map[string]map[string]cty.Value{},
 		services: map[string]*stage.ServiceKind{}, runtimes: map[string]*stage.RuntimeKind{},
-		roots: map[string]bool{},
+		roots: map[string]bool{}, byAddr: map[string]*Instance{},
 	}
 	for i, k := range opts.Services {
 		l.services[k.Name] = &opts.Services[i]
@@ -93,7 +94,7 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 	}
 
 	maps.Copy(l.src.flags, opts.Sources)
-	c := &Config{Path: opts.Path, l: l, byAddr: map[string]*Instance{}}
+	c := &Config{Path: opts.Path, l: l}
 	decl, diags := l.loadRoot(abs)
 	if decl == nil {
 		return c, diags
@@ -116,7 +117,6 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 	c.Instances = c.root.allInstances()
 
 	for _, in := range c.Instances {
-		c.byAddr[in.Address] = in
 		diags = append(diags, WithAddress(in.resolve(), in.Address)...)
 	}
 

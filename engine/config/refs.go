@@ -94,19 +94,12 @@ func (s *scope) references(expr hcl.Expression, each *eachValue, bound map[strin
 			}
 			continue
 		}
-		if len(t) < 2 {
+		if _, r.name = named(t); r.name == "" {
 			stage.AddError(&diags, r.rng, "Incomplete reference",
 				"%q must be followed by a name, as in %s.name.", root, root)
 			continue
 		}
 
-		step, ok := t[1].(hcl.TraverseAttr)
-		if !ok {
-			stage.AddError(&diags, r.rng, "Invalid reference", "Write %s.name.", root)
-			continue
-		}
-
-		r.name = step.Name
 		rest := t[2:]
 		if len(rest) > 0 {
 			if ix, ok := rest[0].(hcl.TraverseIndex); ok && ix.Key.Type() == cty.String {
@@ -229,21 +222,16 @@ func (in *Instance) resolve() hcl.Diagnostics {
 func (in *Instance) bodyUses() (used *uses, diags hcl.Diagnostics) {
 	exprs := bodyExpressions(in.decl.body)
 	used = in.scope.l.collect(func() {
-		_, diags = in.scope.context(exprs, in.each, in.scope.unboundRoots(in, exprs))
+		var bound map[string]bool
+		if in.Kind.BareNames {
+			bound = in.scope.bareNames(exprs)
+		}
+		_, diags = in.scope.context(exprs, in.each, bound)
 	})
 	return used, diags
 }
 
-// unboundRoots returns the names that the body of a kind with BareNames binds itself: every root
-// that is not part of the language. It returns nil for other kinds.
-func (s *scope) unboundRoots(in *Instance, exprs []hcl.Expression) map[string]bool {
-	if !in.Kind.BareNames {
-		return nil
-	}
-	return s.bareNames(exprs)
-}
-
-// bareNames returns the roots of expressions that are not part of the language.
+// bareNames returns the roots of expressions that are not part of the language: the block binds them itself.
 func (s *scope) bareNames(exprs []hcl.Expression) map[string]bool {
 	out := map[string]bool{}
 	for _, e := range exprs {

@@ -29,7 +29,6 @@ type scope struct {
 	memo      map[string]memoized
 	children  map[string][]*scope
 	instances map[*blockDecl][]*Instance
-	byKey     map[*blockDecl]map[string]*Instance // instances of stages with for_each
 }
 
 // memoized is a cached value. A value that depends on a stage is stale as soon as another stage has
@@ -86,36 +85,16 @@ func (s *scope) instanceFor(expr hcl.Expression, key string) *Instance {
 		return nil
 	}
 
-	step, ok := e.Traversal[1].(hcl.TraverseAttr)
-	if !ok {
-		return nil
-	}
-
-	d := s.stageBlock(e.Traversal.RootName(), step.Name)
+	root, name := named(e.Traversal)
+	d := s.stageBlock(root, name)
 	if d == nil || d.forEach == nil {
 		return nil
 	}
 
-	byKey := s.byKey[d]
-	if byKey == nil {
-		ins, diags := s.instancesOf(d)
-		if diags.HasErrors() {
-			return nil
-		}
-
-		byKey = make(map[string]*Instance, len(ins))
-		for _, in := range ins {
-			byKey[in.Key] = in
-		}
-
-		if s.byKey == nil {
-			s.byKey = map[*blockDecl]map[string]*Instance{}
-		}
-
-		s.byKey[d] = byKey
+	if _, diags := s.instancesOf(d); diags.HasErrors() {
+		return nil
 	}
-
-	return byKey[key]
+	return s.l.byAddr[s.qualify(root+"."+name)+keySuffix(key)]
 }
 
 // stageBlock returns the block of a stage, or nil.
@@ -343,7 +322,7 @@ func (s *scope) loadChild(d *blockDecl) (*moduleDecl, string, hcl.Diagnostics) {
 	a, ok := d.body.Attributes["source"]
 	if !ok {
 		at, hint := d.rng(), ""
-		if near := textutil.Nearest("source", slices.Collect(maps.Keys(d.body.Attributes))); near != "" {
+		if near := textutil.Nearest("source", namesOf(d.body.Attributes)); near != "" {
 			at, hint = d.body.Attributes[near].Range(), fmt.Sprintf(" Did you mean it by %q?", near)
 		}
 		return nil, "", errorAt(at, "Missing source",

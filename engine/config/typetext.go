@@ -3,13 +3,14 @@ package config
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
 )
 
 // TypeText returns a type as written in plans, including optional attributes.
@@ -25,27 +26,9 @@ func typeText(t cty.Type, defaults *typeexpr.Defaults) string {
 	}
 
 	switch {
-	case t == cty.DynamicPseudoType:
-		return "any"
-
-	case t.IsPrimitiveType():
-		return t.FriendlyName()
-
-	case t.IsListType():
-		return "list(" + typeText(t.ElementType(), in("")) + ")"
-
-	case t.IsSetType():
-		return "set(" + typeText(t.ElementType(), in("")) + ")"
-
-	case t.IsMapType():
-		return "map(" + typeText(t.ElementType(), in("")) + ")"
-
-	case t.IsTupleType():
-		var parts []string
-		for i, e := range t.TupleElementTypes() {
-			parts = append(parts, typeText(e, in(strconv.Itoa(i))))
-		}
-		return "tuple([" + strings.Join(parts, ", ") + "])"
+	case t.IsCollectionType():
+		kind, _, _ := strings.Cut(t.FriendlyName(), " ")
+		return kind + "(" + typeText(t.ElementType(), in("")) + ")"
 
 	case t.IsObjectType():
 		var parts []string
@@ -62,7 +45,7 @@ func typeText(t cty.Type, defaults *typeexpr.Defaults) string {
 
 		return "object({ " + strings.Join(parts, ", ") + " })"
 	}
-	return t.FriendlyName()
+	return typeexpr.TypeString(t)
 }
 
 // unsuitable describes why a value does not have the declared type of a variable. what names the value.
@@ -88,11 +71,9 @@ func pathText(err error) string {
 
 		case cty.IndexStep:
 			switch k := s.Key; {
-			case !k.IsKnown() || k.IsNull():
-				at.WriteString("[...]")
-			case k.Type() == cty.String:
+			case stage.IsText(k):
 				fmt.Fprintf(&at, "[%q]", k.AsString())
-			case k.Type() == cty.Number:
+			case k.Type() == cty.Number && k.IsKnown():
 				at.WriteString("[" + k.AsBigFloat().Text('f', -1) + "]")
 			default: // elements of a set have no keys
 				at.WriteString("[...]")
@@ -175,8 +156,7 @@ func attribute(expr hcl.Expression, name string) hcl.Expression {
 		if hcl.ExprAsKeyword(p.Key) == name {
 			return p.Value
 		}
-		if v, diags := p.Key.Value(nil); !diags.HasErrors() && v.Type() == cty.String && v.IsKnown() &&
-			!v.IsNull() && v.AsString() == name {
+		if v, diags := p.Key.Value(nil); !diags.HasErrors() && stage.IsText(v) && v.AsString() == name {
 			return p.Value
 		}
 	}
