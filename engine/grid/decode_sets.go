@@ -27,7 +27,7 @@ func (d *decoder) assemble(spec *Spec, common *product) {
 		spec.Sets = append(spec.Sets, set)
 	}
 
-	d.checkLoopOrder(spec, common)
+	d.checkLoopOrder(common, spec.Sets...)
 	d.orderFilters(spec)
 }
 
@@ -65,14 +65,10 @@ func (d *decoder) uniqueNames(set *Set) {
 // reorder applies loop_order: the listed loops become the outermost ones in the listed order, and
 // the others follow in their default order. The loop_order of a case_set replaces that of the grid.
 func (d *decoder) reorder(set *Set, common, own *product) {
+	d.checkLoopOrder(own, set)
 	order := common.loopOrder
 	if own.loopOrder != nil {
 		order = own.loopOrder
-		for i, name := range order {
-			if set.dim(name) == nil {
-				d.unknownLoop(name, own.loopRanges[i], []*Set{set})
-			}
-		}
 	}
 
 	var first []*Dim
@@ -85,16 +81,8 @@ func (d *decoder) reorder(set *Set, common, own *product) {
 	set.Dims = union(first, set.Dims...)
 }
 
-// checkLoopOrder reports names in the grid's loop_order that are not a loop of any set.
-func (d *decoder) checkLoopOrder(spec *Spec, common *product) {
-	for i, name := range common.loopOrder {
-		if !slices.ContainsFunc(spec.Sets, func(s *Set) bool { return s.dim(name) != nil }) {
-			d.unknownLoop(name, common.loopRanges[i], spec.Sets)
-		}
-	}
-}
-
-func (d *decoder) unknownLoop(name string, rng hcl.Range, sets []*Set) {
+// checkLoopOrder reports names in a loop_order that are not a loop of any set.
+func (d *decoder) checkLoopOrder(p *product, sets ...*Set) {
 	var have []string
 	for _, s := range sets {
 		for _, dim := range s.Dims {
@@ -102,8 +90,12 @@ func (d *decoder) unknownLoop(name string, rng hcl.Range, sets []*Set) {
 		}
 	}
 
-	d.errorf(rng, "Unknown loop", "loop_order lists axis and rows blocks; there is no %q (have %s).%s", name,
-		quoted(have), textutil.DidYouMean(name, have))
+	for i, name := range p.loopOrder {
+		if !slices.Contains(have, name) {
+			d.errorf(p.loopRanges[i], "Unknown loop", "loop_order lists axis and rows blocks; there is no %q (have %s).%s",
+				name, quoted(have), textutil.DidYouMean(name, have))
+		}
+	}
 }
 
 // orderFilters collects the filters of all sets in source order and numbers them. A combination

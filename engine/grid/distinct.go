@@ -1,7 +1,6 @@
 package grid
 
 import (
-	"cmp"
 	"encoding/binary"
 	"slices"
 	"strings"
@@ -153,24 +152,19 @@ func (w *walker) rank(of *Derive) ([]int32, hcl.Diagnostics) {
 	return ids, nil
 }
 
-// compare orders values of one type. Nulls come last.
+// compare orders different values of one type. Null comes last.
 func compare(a, b cty.Value) int {
 	switch {
-	case a.IsNull() || b.IsNull():
-		return cmp.Compare(btoi(a.IsNull()), btoi(b.IsNull()))
+	case a.IsNull():
+		return 1
+	case b.IsNull():
+		return -1
 	case a.Type() == cty.Number:
 		return a.AsBigFloat().Cmp(b.AsBigFloat())
 	case a.Type() == cty.Bool:
-		return cmp.Compare(btoi(a.True()), btoi(b.True()))
+		return strings.Compare(canonical(a), canonical(b)) // false, true
 	}
 	return strings.Compare(a.AsString(), b.AsString())
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // upTo returns the numbers from 0 to n-1.

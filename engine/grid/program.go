@@ -267,19 +267,16 @@ func (sp *setProg) sizes() string {
 
 // mulSat multiplies two non-negative numbers and saturates at the largest int64.
 func mulSat(a, b int64) int64 {
-	if a == 0 || b == 0 {
-		return 0
+	if p, exact := mulExact(a, b); exact {
+		return p
 	}
-	if a > math.MaxInt64/b {
-		return math.MaxInt64
-	}
-	return a * b
+	return math.MaxInt64
 }
 
 // addSat adds two non-negative numbers and saturates at the largest int64.
 func addSat(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
+	if s, exact := addExact(a, b); exact {
+		return s
 	}
-	return a + b
+	return math.MaxInt64
 }
