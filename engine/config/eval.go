@@ -280,7 +280,6 @@ func (e *evaluator) hasUnknown(body *hclsyntax.Body) (bool, hcl.Diagnostics) {
 	var diags hcl.Diagnostics
 	for _, expr := range bodyExpressions(body) {
 		v, more := e.scope.eval(expr, e.each)
-		v, _ = v.UnmarkDeep()
 		diags = append(diags, more...)
 		if !more.HasErrors() && hasUnknownPart(v) {
 			return true, diags
@@ -298,7 +297,6 @@ func (s *scope) consequence(exprs []hcl.Expression, ctx *hcl.EvalContext) bool {
 	}
 	return slices.ContainsFunc(exprs, func(e hcl.Expression) bool {
 		v, diags := e.Value(ctx)
-		v, _ = v.UnmarkDeep()
 		return !diags.HasErrors() && hasUnknownPart(v)
 	})
 }
@@ -306,13 +304,11 @@ func (s *scope) consequence(exprs []hcl.Expression, ctx *hcl.EvalContext) bool {
 // hasUnknownPart reports whether a value contains unknown parts. It ignores the contents of stage
 // references, because the reference itself is known before the stage runs.
 func hasUnknownPart(v cty.Value) bool {
-	if stage.IsRef(v) && v.IsKnown() {
-		return false
-	}
-	if !v.IsKnown() {
+	v, _ = v.Unmark()
+	switch {
+	case !v.IsKnown():
 		return true
-	}
-	if v.IsNull() || !v.CanIterateElements() {
+	case stage.IsRef(v) || v.IsNull() || !v.CanIterateElements():
 		return false
 	}
 

@@ -177,17 +177,7 @@ func (s *scope) keyDeclared(d *blockDecl, key string) bool {
 	}
 
 	keys, diags := s.forEachKeys(d, v)
-	if diags.HasErrors() {
-		return false
-	}
-
-	for _, k := range keys {
-		if k.key == key {
-			return true
-		}
-	}
-
-	return false
+	return !diags.HasErrors() && slices.ContainsFunc(keys, func(e *eachValue) bool { return e.key == key })
 }
 
 // evaluateAll evaluates everything that is known before a run, so that one load reports as many

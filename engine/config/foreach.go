@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/hashicorp/hcl/v2"
@@ -12,8 +13,10 @@ import (
 
 // forEachKeys returns the keys and values of a for_each in the order in which they are written.
 func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]*eachValue, hcl.Diagnostics) {
-	rng := d.forEach.Range()
-	if !v.IsKnown() || unknownKeys(v) {
+	rng, t := d.forEach.Range(), v.Type()
+	isList := t.IsSetType() || t.IsListType() || t.IsTupleType()
+	unknown := func(e cty.Value) bool { return !e.IsKnown() }
+	if unknown(v) || isList && !v.IsNull() && slices.ContainsFunc(v.AsValueSlice(), unknown) {
 		if s.l.failures > 0 {
 			return nil, nil // a consequence of an error that is already reported
 		}
@@ -26,7 +29,6 @@ func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]*eachValue, hcl.Diagno
 			"The value is null; a map, an object, a set or a list of strings is needed.")
 	}
 
-	t := v.Type()
 	var out []*eachValue
 	add := func(k string, v cty.Value) {
 		out = append(out, &eachValue{key: k, value: v, seen: s.l.finished, from: s, expr: d.forEach})
@@ -46,7 +48,7 @@ func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]*eachValue, hcl.Diagno
 			sort.SliceStable(out, func(i, j int) bool { return order[out[i].key] < order[out[j].key] })
 		}
 
-	case t.IsSetType() || t.IsListType() || t.IsTupleType():
+	case isList:
 		seen := map[string]bool{}
 		for _, e := range v.Elements() {
 			if e.IsNull() || e.Type() != cty.String {
@@ -70,22 +72,6 @@ func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]*eachValue, hcl.Diagno
 	}
 
 	return out, nil
-}
-
-// unknownKeys reports whether a list or set has elements that depend on a stage.
-func unknownKeys(v cty.Value) bool {
-	t := v.Type()
-	if v.IsNull() || !(t.IsSetType() || t.IsListType() || t.IsTupleType()) {
-		return false
-	}
-
-	for _, e := range v.Elements() {
-		if !e.IsKnown() {
-			return true
-		}
-	}
-
-	return false
 }
 
 // keyOrder returns the source order of the keys of an object literal, which object values do not
