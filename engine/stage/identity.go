@@ -53,35 +53,35 @@ func Without(v map[string]any, paths map[string]string) map[string]any {
 	return out
 }
 
-// cut removes the member at path. It copies the maps on the way first.
+// cut removes the member at path. It copies the maps and lists on the way first.
 func cut(m map[string]any, path []string) {
 	if len(path) == 1 {
 		delete(m, path[0])
 		return
 	}
-
-	names := []string{path[0]}
-	if path[0] == "*" {
-		names = slices.Collect(maps.Keys(m))
-	}
-	for _, name := range names {
-		switch inner := m[name].(type) {
-		case map[string]any:
-			inner = maps.Clone(inner)
-			cut(inner, path[1:])
-			m[name] = inner
-		case []any:
-			inner = slices.Clone(inner)
-			for i, e := range inner {
-				if e, ok := e.(map[string]any); ok {
-					e = maps.Clone(e)
-					cut(e, path[1:])
-					inner[i] = e
-				}
-			}
-			m[name] = inner
+	for name, inner := range m {
+		if path[0] == "*" || path[0] == name {
+			m[name] = cutIn(inner, path[1:])
 		}
 	}
+}
+
+// cutIn returns a copy of a block, or of a list of blocks, without the member at path. Other values are returned as
+// they are.
+func cutIn(v any, path []string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		v = maps.Clone(v)
+		cut(v, path)
+		return v
+	case []any:
+		v = slices.Clone(v)
+		for i := range v {
+			v[i] = cutIn(v[i], path)
+		}
+		return v
+	}
+	return v
 }
 
 // Fields returns the values of a struct with gohcl tags, or of a pointer to one, by the names of the tags.

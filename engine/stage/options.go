@@ -74,16 +74,8 @@ func (o *Own) Decode(body *hclsyntax.Body, ctx *hcl.EvalContext) (map[string]cty
 			for _, b := range o.Blocks {
 				names = append(names, b.Name)
 			}
-			diags = append(
-				diags,
-				ErrorAt(
-					at,
-					"Unsupported block type",
-					"%s has no block %q.%s",
-					sentence(o.What),
-					found.Type,
-					DidYouMean(found.Type, names),
-				)...)
+			AddError(&diags, at, "Unsupported block type", "%s has no block %q.%s", sentence(o.What), found.Type,
+				DidYouMean(found.Type, names))
 			continue
 		case seen[b.Name]:
 			AddError(&diags, at, "Duplicate block", "%s has one block %s.", sentence(o.What), b.Name)
@@ -110,9 +102,7 @@ func (o *Own) options(attrs hclsyntax.Attributes, ctx *hcl.EvalContext) (map[str
 		a := attrs[name]
 		i := slices.IndexFunc(o.Options, func(o Option) bool { return o.Name == name })
 		if i < 0 {
-			diags = append(
-				diags,
-				ErrorAt(a.NameRange, "Unsupported argument", "%s has no %q.%s", sentence(o.What), name, o.hint(name))...)
+			AddError(&diags, a.NameRange, "Unsupported argument", "%s has no %q.%s", sentence(o.What), name, o.hint(name))
 			continue
 		}
 		v, more := a.Expr.Value(ctx)
