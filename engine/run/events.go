@@ -87,14 +87,6 @@ func graphOf(p *plan.Plan) []graphNode {
 	return out
 }
 
-func hostname() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return ""
-	}
-	return name
-}
-
 func newEvents(opts Options) (*events, error) {
 	path := filepath.Join(opts.Run.Dir, "events.ndjson")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
@@ -154,10 +146,11 @@ func (e *events) runStart(p *plan.Plan) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.plan = p
+	host, _ := os.Hostname() // "" if it is unknown
 	e.write("info", "run_start", fmt.Sprintf("run %s: %s", e.runID, textutil.Counted(len(p.Stages), "stage")), "",
 		map[string]any{"stages": len(p.Stages), "plan": p.Config.Path, "out_dir": p.Options.OutDir,
 			"inputs": p.Config.Inputs(), "options": p.Options.Stage,
-			"graph": graphOf(p), "host": hostname(), "pid": os.Getpid(),
+			"graph": graphOf(p), "host": host, "pid": os.Getpid(),
 			"whole": len(p.Options.Targets)+len(p.Options.Excludes) == 0})
 	e.show(func(v View) { v.RunStart(p, e.runID) })
 	go e.beat()

@@ -85,7 +85,7 @@ func (r *runner) call(
 		}
 	}
 
-	out, err = s.Config.Run(ctx, &stage.RunContext{
+	return s.Config.Run(ctx, &stage.RunContext{
 		Address: s.Address(), Key: s.Key, Range: s.Instance.Range, Inputs: inputs, Plan: s.Plan, Store: r.plan.Store,
 		Events: r.ev, RunDir: r.opts.Run.Dir, OutDir: r.opts.OutDir,
 		PlanDir: r.plan.Config.Dir, Options: options, Replace: replace,
@@ -93,11 +93,6 @@ func (r *runner) call(
 		Claim:    r.claim(s.Address()), Standing: r.standing, Unlocked: r.unlocked(s.Address()),
 		Stop: r.opts.Stop,
 	})
-
-	if err == nil && out == nil {
-		panic("stage returned neither outcome nor error")
-	}
-	return out, err
 }
 
 // replace durably invalidates the record of a stage.

@@ -139,12 +139,7 @@ func Apply(ctx context.Context, p *plan.Plan, opts Options) (*Applied, error) {
 
 // detached reports whether interrupted stages are those whose jobs continue.
 func (r *runner) detached() bool {
-	select {
-	case <-r.opts.Stop:
-		return false
-	default:
-		return r.opts.Detach
-	}
+	return r.opts.Detach && !r.stopping()
 }
 
 // loop runs all stages, each when its dependencies have ended.
@@ -254,11 +249,7 @@ func answered(s *plan.Stage) bool {
 
 // bad reports whether the stages that depend on a stage must not run.
 func bad(s stage.Status) bool {
-	switch s {
-	case stage.StatusOK, stage.StatusPartial:
-		return false
-	}
-	return true
+	return s != stage.StatusOK && s != stage.StatusPartial
 }
 
 // execute runs or reuses one stage whose dependencies have ended.
