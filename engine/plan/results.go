@@ -59,15 +59,10 @@ func MarshalValues(vals map[string]cty.Value) (json.RawMessage, error) {
 	if len(vals) == 0 {
 		return nil, nil
 	}
-	raw := map[string]json.RawMessage{}
+	raw := map[string]ctyjson.SimpleJSONValue{}
 	for name, v := range vals {
-		b, err := ctyjson.SimpleJSONValue{Value: v}.MarshalJSON()
-		if err != nil {
-			return nil, fmt.Errorf("output %s: %w", name, err)
-		}
-		raw[name] = b
+		raw[name] = ctyjson.SimpleJSONValue{Value: v}
 	}
-
 	return json.Marshal(raw)
 }
 
