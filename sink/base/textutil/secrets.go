@@ -68,9 +68,7 @@ func jsonText(s string, html bool) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(html)
-	if enc.Encode(s) != nil {
-		return s
-	}
+	_ = enc.Encode(s) // text is always valid
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(b.String()), `"`), `"`)
 }
 

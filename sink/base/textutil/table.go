@@ -125,16 +125,14 @@ func (t *Table) line(b *strings.Builder, indent string, widths []int, row []stri
 				cell = cells[i][n]
 			}
 
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if t.right[i] {
-				cell = pad + cell
-			} else {
-				cell += pad
-			}
 			if i > 0 {
 				line += "  "
 			}
-			line += cell
+			if t.right[i] {
+				line += fmt.Sprintf("%*s", widths[i], cell)
+			} else {
+				line += fmt.Sprintf("%-*s", widths[i], cell)
+			}
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
