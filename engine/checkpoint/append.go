@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,23 +26,18 @@ func (j *Journal) AppendAll(entries []Entry) error {
 	// A batch has one result for all its entries. Entries that were split over two batches may have two
 	// results: the first error is returned.
 	results := make(chan error, len(entries))
-	sent := 0
 	var first error
-
-	for _, e := range entries {
+	for i, e := range entries {
 		if first = j.enqueue(e, func(err error) { results <- err }); first != nil {
+			entries = entries[:i]
 			break
 		}
-		sent++
 	}
 
 	j.wake()
-	for range sent {
-		if err := <-results; err != nil && first == nil {
-			first = err
-		}
+	for range entries {
+		first = cmp.Or(first, <-results)
 	}
-
 	return first
 }
 
@@ -58,9 +54,6 @@ func (j *Journal) AppendFunc(e Entry, done func(error)) error {
 }
 
 func (j *Journal) enqueue(e Entry, done func(error)) error {
-	if e.ID == "" || e.Kind == 0 {
-		panic("checkpoint: a journal entry without an id or a kind")
-	}
 	if len(e.ID)+len(e.Payload)+16 > maxBody {
 		return fmt.Errorf("case %s: its %d bytes are more than the journal takes (%d)", e.ID, len(e.Payload), maxBody)
 	}
@@ -225,7 +218,7 @@ func (j *Journal) newSegment() (*segment, error) {
 	if err := j.describe(); err != nil {
 		return nil, err
 	}
-	path, err := nextSegment(j.dir, j.store.label)
+	path, err := nextSegment(j.dir, j.store.Label)
 	if err != nil {
 		return nil, err
 	}

@@ -41,8 +41,16 @@ func (s *Store) journalDirs(op string) ([]string, error) {
 	}), nil
 }
 
-func (s *Store) compactAll(ctx context.Context, r *GCReport, dry bool) error {
+// closedJournals lists the folders of the journals that this store has not opened.
+func (s *Store) closedJournals() ([]string, error) {
 	dirs, err := s.journalDirs("")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(dirs, func(dir string) bool { return s.journals[dir] != nil }), err
+}
+
+func (s *Store) compactAll(ctx context.Context, r *GCReport, dry bool) error {
+	dirs, err := s.closedJournals()
 	if err != nil {
 		return err
 	}
@@ -50,13 +58,6 @@ func (s *Store) compactAll(ctx context.Context, r *GCReport, dry bool) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		s.mu.Lock()
-		open := s.journals[dir] != nil
-		s.mu.Unlock()
-		if open {
-			continue
-		}
-
 		c, err := s.compact(dir, dry)
 		if err != nil {
 			return err

@@ -66,7 +66,7 @@ func (s *Store) Contexts(op string) ([]ContextInfo, error) {
 		info, err := readContext(dir)
 		switch {
 		case errors.Is(err, ErrCorrupt):
-			s.warn(err.Error())
+			s.Warn(err.Error())
 		case errors.Is(err, fs.ErrNotExist): // not a journal, or context.json is not written yet
 		case err != nil:
 			return nil, err
@@ -89,18 +89,17 @@ func readContext(dir string) (*ContextInfo, error) {
 		return nil, err
 	}
 
+	var c struct{ Op string }
 	canonical, err := Canonical(f.Context)
+	if err == nil {
+		err = json.Unmarshal(canonical, &c)
+	}
 	if err != nil {
 		return nil, &CorruptError{Path: path, Detail: err.Error()}
 	}
 	if Digest(canonical) != f.Digest || !strings.HasPrefix(strings.TrimPrefix(f.Digest, digestPrefix),
 		filepath.Base(dir)) {
 		return nil, &CorruptError{Path: path, Detail: "it describes another context"}
-	}
-
-	var c struct{ Op string }
-	if err := json.Unmarshal(canonical, &c); err != nil {
-		return nil, &CorruptError{Path: path, Detail: err.Error()}
 	}
 
 	return &ContextInfo{Op: c.Op, Digest: f.Digest, JSON: canonical, Dir: dir}, nil
@@ -138,13 +137,7 @@ func (s *Store) Nearest(c Context) (*ContextInfo, []string, error) {
 // fields one by one.
 func withFields(context json.RawMessage) json.RawMessage {
 	fields := map[string]json.RawMessage{"env": json.RawMessage("{}"), "extra": json.RawMessage("{}")}
-	if json.Unmarshal(context, &fields) != nil {
-		return context
-	}
-	out, err := json.Marshal(fields)
-	if err != nil {
-		return context
-	}
-
+	_ = json.Unmarshal(context, &fields) // a context is an object
+	out, _ := json.Marshal(fields)
 	return out
 }

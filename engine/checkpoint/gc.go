@@ -122,19 +122,12 @@ func (s *Store) idle() error {
 
 // appended returns a segment of a journal that another process appends to, or "".
 func (s *Store) appended() (string, error) {
-	dirs, err := s.journalDirs("")
+	dirs, err := s.closedJournals()
 	if err != nil {
 		return "", err
 	}
 
 	for _, dir := range dirs {
-		s.mu.Lock()
-		own := s.journals[dir] != nil
-		s.mu.Unlock()
-		if own {
-			continue
-		}
-
 		paths, err := segmentPaths(dir)
 		if err != nil {
 			return "", err

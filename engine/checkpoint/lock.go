@@ -93,7 +93,7 @@ func (s *Store) Lock(info LockInfo) (*RunLock, error) {
 	if err := s.ensure(); err != nil {
 		return nil, err
 	}
-	l := &RunLock{store: s, me: fileutil.Self(info.Command, info.RunID, s.now())}
+	l := &RunLock{store: s, me: fileutil.Self(info.Command, info.RunID, s.Now())}
 	return l, l.take()
 }
 

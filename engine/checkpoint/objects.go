@@ -161,16 +161,7 @@ func (s *Store) ObjectPath(digest string) (string, error) {
 }
 
 func isDigestName(name string) bool {
-	if len(name) != 2*sha256.Size {
-		return false
-	}
-	for i := range len(name) {
-		if c := name[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-
-	return true
+	return len(name) == 2*sha256.Size && strings.Trim(name, "0123456789abcdef") == ""
 }
 
 // short returns the first 12 digits of a digest, or the text itself if it is not a digest.

@@ -13,7 +13,7 @@ import (
 
 // reads reports whether the store reads a segment; see Options.Label.
 func (s *Store) reads(path string) bool {
-	return s.label == "" || strings.HasSuffix(filepath.Base(path), "-"+s.label+segmentSuffix)
+	return s.Label == "" || strings.HasSuffix(filepath.Base(path), "-"+s.Label+segmentSuffix)
 }
 
 // readTo records that a segment was read up to end.

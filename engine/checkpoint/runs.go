@@ -27,7 +27,7 @@ func (s *Store) NewRun() (*Run, error) {
 		return nil, err
 	}
 
-	at := s.now().UTC().Truncate(time.Millisecond)
+	at := s.Now().UTC().Truncate(time.Millisecond)
 	for {
 		last, err := s.LatestRun()
 		if err != nil && !errors.Is(err, ErrMissing) {

@@ -78,16 +78,13 @@ type stageFile struct {
 // WriteStage atomically replaces the record of r.Address. It sets FinishedAt to the current time if it
 // is zero.
 func (s *Store) WriteStage(r *StageRecord) error {
-	if r.Address == "" {
-		panic("checkpoint: a stage record without an address")
-	}
 	if err := s.ensure(); err != nil {
 		return err
 	}
 
 	rec := *r
 	if rec.FinishedAt.IsZero() {
-		rec.FinishedAt = s.now().UTC()
+		rec.FinishedAt = s.Now().UTC()
 	}
 	body, err := json.Marshal(&rec)
 	if err != nil {
@@ -115,7 +112,7 @@ func (s *Store) ReadStage(address string) (*StageRecord, error) {
 	}
 
 	if err != nil {
-		s.warn(err.Error() + "; it is treated as missing")
+		s.Warn(err.Error() + "; it is treated as missing")
 		return nil, err
 	}
 	return rec, nil
@@ -124,7 +121,7 @@ func (s *Store) ReadStage(address string) (*StageRecord, error) {
 // warnMissing reports damage whose file is treated as missing. It ignores other errors.
 func (s *Store) warnMissing(err error) {
 	if errors.Is(err, ErrCorrupt) {
-		s.warn(err.Error() + "; it is treated as missing")
+		s.Warn(err.Error() + "; it is treated as missing")
 	}
 }
 
@@ -153,22 +150,16 @@ func (s *Store) readStageFile(path string) (*StageRecord, error) {
 	}
 
 	var rec StageRecord
-	if err := json.Unmarshal(body, &rec); err != nil {
-		return nil, &CorruptError{Path: path, Detail: err.Error()}
-	}
-	if rec.Inputs != nil {
+	err := json.Unmarshal(body, &rec)
+	if err == nil && rec.Inputs != nil {
 		// json.Marshal escaped characters such as "<", unlike the canonical form that was hashed.
-		inputs, err := Canonical(rec.Inputs)
-		if err != nil {
-			return nil, &CorruptError{Path: path, Detail: err.Error()}
-		}
-		rec.Inputs = inputs
+		rec.Inputs, err = Canonical(rec.Inputs)
 	}
-
-	if s.usable != nil {
-		if err := s.usable(&rec); err != nil {
-			return nil, &CorruptError{Path: path, Detail: err.Error()}
-		}
+	if err == nil {
+		err = s.ValidStage(&rec)
+	}
+	if err != nil {
+		return nil, &CorruptError{Path: path, Detail: err.Error()}
 	}
 
 	return &rec, nil

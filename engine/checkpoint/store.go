@@ -13,6 +13,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -58,14 +59,9 @@ type Options struct {
 
 // Store is an open state folder. It is safe for concurrent use.
 type Store struct {
-	Dir      string // absolute
-	ReadOnly bool
-	now      func() time.Time
-	warn     func(string)
-	usable   func(*StageRecord) error
-	files    files
-	label    string
-	pause    func() // between two attempts of Lock
+	Dir     string // absolute
+	Options        // with the default values
+	pause   func() // between two attempts of Lock
 
 	ensureMu sync.Mutex
 	ensured  bool
@@ -84,22 +80,16 @@ func Open(dir string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("state folder %q: %w", dir, err)
 	}
 	s := &Store{
-		Dir:      abs,
-		ReadOnly: opts.ReadOnly,
-		now:      opts.Now,
-		warn:     opts.Warn,
-		usable:   opts.ValidStage,
-		files:    opts.files,
-		label:    opts.Label,
-		journals: map[string]*Journal{},
-		pause:    func() { time.Sleep(lockPause) },
+		Dir: abs, Options: opts, journals: map[string]*Journal{}, pause: func() { time.Sleep(lockPause) },
 	}
-
-	if s.now == nil {
-		s.now = time.Now
+	if s.Now == nil {
+		s.Now = time.Now
 	}
-	if s.warn == nil {
-		s.warn = func(string) {}
+	if s.Warn == nil {
+		s.Warn = func(string) {}
+	}
+	if s.ValidStage == nil {
+		s.ValidStage = func(*StageRecord) error { return nil }
 	}
 
 	if s.files == nil {
@@ -216,10 +206,11 @@ func (s *Store) mkdir(dir string) error {
 		}
 	}
 
-	if err := s.files.Mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
-		return s.explain("create", dir, err)
+	err := s.files.Mkdir(dir)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		err = s.files.SyncDir(parent)
 	}
-	if err := s.files.SyncDir(parent); err != nil {
+	if err != nil {
 		return s.explain("create", dir, err)
 	}
 
@@ -250,11 +241,7 @@ func (s *Store) writeTemp(dir string, fill func(io.Writer) error) (tmp string, e
 	if err = fill(f); err == nil {
 		err = f.Sync()
 	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-
-	if err != nil {
+	if err = cmp.Or(err, f.Close()); err != nil {
 		return "", errors.Join(err, s.files.Remove(tmp))
 	}
 
@@ -271,8 +258,8 @@ func (s *Store) place(tmp, path string) error {
 
 	if err == nil {
 		err = s.files.SyncDir(dir)
-	} else if rerr := s.files.Remove(tmp); rerr != nil {
-		err = errors.Join(err, rerr)
+	} else {
+		err = errors.Join(err, s.files.Remove(tmp))
 	}
 
 	if err != nil {
