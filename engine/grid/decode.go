@@ -13,115 +13,121 @@ import (
 )
 
 // productBlocks are the block types allowed in a grid, a case_set, a compound sweep and a part.
-var productBlocks = []hcl.BlockHeaderSchema{
+var productBlocks = []string{
 	// axis (labelled blocks) has one name and its values.
-	{Type: "axis", LabelNames: []string{"name"}},
+	"axis",
 	// rows (labelled blocks) has several names whose values vary together.
-	{Type: "rows", LabelNames: []string{"name"}},
+	"rows",
 	// derive (labelled blocks) computes a further name from others, in any order.
-	{Type: "derive", LabelNames: []string{"name"}},
+	"derive",
 	// filter (labelled blocks) drops combinations.
-	{Type: "filter", LabelNames: []string{"name"}},
+	"filter",
 }
 
 var (
-	gridSchema = &hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{
+	gridSchema = schema(nil,
+		[]string{
 			// op is the name of the work in runtimes. It is part of the id of every case. The default is the label of the
 			// block.
-			{Name: "op"},
+			"op",
 			// perf_table is the perf table of the rows, such as "gemm_perf". Export, gates and dedupe use its columns and
 			// key. The default is the declared table that lists the op, else that of the runtime's kind.
-			{Name: "perf_table"},
+			"perf_table",
 			// columns (list of strings) lists the names that identify a case, in this order. The default is all names with
 			// single values.
-			{Name: "columns"},
+			"columns",
 			// description is text for readers.
-			{Name: "description"},
+			"description",
 			// constants (object) has columns that are the same in every row. Workers do not get them, and they are not part
 			// of the id of a case, but rows with other constants are other rows.
-			{Name: "constants"},
+			"constants",
 			// loop_order (list of strings) lists the axes and rows that become the outermost loops; the same in a case_set
 			// and a sweep.
-			{Name: "loop_order"},
+			"loop_order",
 			// include (reference or list of references) lists parts whose blocks belong to the grid; the same in a case_set,
 			// a sweep and a part.
-			{Name: "include"},
+			"include",
 		},
-		Blocks: append([]hcl.BlockHeaderSchema{
+		append([]string{
 			// case_set (labelled blocks) is a product of its own. The cases are those of all sets; blocks outside of the
 			// sets belong to each of them. Every set must bind all columns.
-			{Type: "case_set", LabelNames: []string{"name"}},
+			"case_set",
 			// sweep (labelled blocks) has points that a worker visits inside one case, see below.
-			{Type: "sweep", LabelNames: []string{"name"}},
+			"sweep",
 			// distinct (block) drops cases that repeat a key.
-			{Type: "distinct"},
-		}, productBlocks...),
-	}
-	partSchema = &hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{
+			"distinct",
+		}, productBlocks...)...)
+	partSchema = schema(nil,
+		[]string{
 			// description is text for readers.
-			{Name: "description"},
+			"description",
 			// include (reference or list of references) lists further parts.
-			{Name: "include"},
+			"include",
 		},
-		Blocks: append([]hcl.BlockHeaderSchema{
+		append([]string{
 			// case_set (labelled blocks) is as in a grid. A part with one can be included in a grid or a sweep, not in a
 			// case_set.
-			{Type: "case_set", LabelNames: []string{"name"}},
+			"case_set",
 			// sweep (labelled blocks) is as in a grid. A part with one can be included in a grid only.
-			{Type: "sweep", LabelNames: []string{"name"}},
-		}, productBlocks...),
-	}
-	caseSetSchema = &hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{{Name: "description"}, {Name: "loop_order"}, {Name: "include"}},
-		Blocks:     productBlocks,
-	}
-	sweepSchema = &hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{
+			"sweep",
+		}, productBlocks...)...)
+	caseSetSchema = schema(nil, []string{"description", "loop_order", "include"}, productBlocks...)
+	sweepSchema   = schema(nil,
+		[]string{
 			// values (list) lists the points. Without it, the sweep has axis, rows and the other blocks of a grid.
-			{Name: "values"},
+			"values",
 			// columns (list of strings) lists the names that identify a point, if the sweep has blocks.
-			{Name: "columns"},
-			{Name: "description"}, {Name: "loop_order"}, {Name: "include"},
+			"columns",
+			"description", "loop_order", "include",
 		},
-		Blocks: append([]hcl.BlockHeaderSchema{
-			{Type: "case_set", LabelNames: []string{"name"}}, {Type: "distinct"}}, productBlocks...),
-	}
-	axisSchema = &hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{
+		append([]string{
+			"case_set", "distinct"}, productBlocks...)...)
+	axisSchema = schema(
+		[]string{
 			// values (list, required) lists numbers, strings or bools of one type, or null. Rows have columns such as
 			// latency, worker and device, so these cannot be names of an axis.
-			{Name: "values", Required: true},
-			{Name: "description"},
-		},
-	}
-	deriveSchema = &hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{
+			"values",
+		}, []string{"description"})
+	deriveSchema = schema(
+		[]string{
 			// value (expression, required) uses the names of the grid.
-			{Name: "value", Required: true},
-			{Name: "description"},
-		},
-	}
-	filterSchema = &hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{
+			"value",
+		}, []string{"description"})
+	filterSchema = schema(
+		[]string{
 			// keep (expression, required) is true for combinations that are cases.
-			{Name: "keep", Required: true},
+			"keep",
 			// reason (string, required) is printed by `plan -v` and `why`.
-			{Name: "reason", Required: true},
-		},
-	}
-	distinctSchema = &hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{
+			"reason",
+		}, nil)
+	distinctSchema = schema(nil,
+		[]string{
 			// by (list of strings) lists the columns of the key. The default is all columns.
-			{Name: "by"},
+			"by",
 			// prefer is "first", or "min" for the case with the smallest value of of. The default is "first".
-			{Name: "prefer"},
+			"prefer",
 			// of (expression) is compared if prefer is "min".
-			{Name: "of"},
-		},
-	}
+			"of",
+		})
 )
+
+// schema returns the schema of a body. All blocks except distinct have a name.
+func schema(required, optional []string, blocks ...string) *hcl.BodySchema {
+	out := &hcl.BodySchema{}
+	for _, name := range slices.Concat(required, optional) {
+		out.Attributes = append(out.Attributes, hcl.AttributeSchema{Name: name, Required: slices.Contains(required, name)})
+	}
+
+	for _, name := range blocks {
+		header := hcl.BlockHeaderSchema{Type: name}
+		if name != "distinct" {
+			header.LabelNames = []string{"name"}
+		}
+		out.Blocks = append(out.Blocks, header)
+	}
+
+	return out
+}
 
 // Decode reads the body of a grid block and runs all checks that do not need an expansion. partOf
 // resolves the parts that the grid includes; it may be nil if there are no parts. The spec is nil
