@@ -196,8 +196,7 @@ func referenceTables(t *testing.T, root string) map[string]string {
 	add("check", "gate", gateChecks(t, docs))
 	add("check", "preflight", preflightChecks(docs))
 	add("attribute", "part", docs.literals("partSchema", ""))
-	add("attribute", "variable", append(docs.literals("variableSchema", ""),
-		docs.fields(t, "validationDecl", nil, "hcl", "validation.")...))
+	add("attribute", "variable", docs.fields(t, "variableBody", nil, "hcl", ""))
 	add("attribute", "output", docs.literals("outputWords", ""))
 	add("attribute", "module", docs.literals("moduleWords", ""))
 	add("attribute", "stage", docs.literals("metaArguments", ""))

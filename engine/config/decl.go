@@ -321,23 +321,19 @@ func declareLocals(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 	return diags
 }
 
-var variableSchema = &hcl.BodySchema{
-	Attributes: []hcl.AttributeSchema{
-		// type (type) is a type constraint, see below. The default is the type of default, if that is a string, number,
-		// bool or a list of one of them, else any.
-		{Name: "type"},
-		// default (any) is a constant. Without it, a value must be given.
-		{Name: "default"},
-		// description is shown by `aicplan describe` and in errors about a missing value. The default is the comment
-		// after the block or, if there is none, the lines of comment directly above it.
-		{Name: "description"},
-		// sensitive (bool) marks a secret, see below. The default is false.
-		{Name: "sensitive"},
-	},
-	Blocks: []hcl.BlockHeaderSchema{
-		// validation (blocks) checks the value.
-		{Type: "validation"},
-	},
+type variableBody struct {
+	// Type (type) is a type constraint, see below. The default is the type of default, if that is a string, number,
+	// bool or a list of one of them, else any.
+	Type *hcl.Attribute `hcl:"type,optional"`
+	// Default (any) is a constant. Without it, a value must be given.
+	Default *hcl.Attribute `hcl:"default,optional"`
+	// Description is shown by `aicplan describe` and in errors about a missing value. The default is the comment
+	// after the block or, if there is none, the lines of comment directly above it.
+	Description string `hcl:"description,optional"`
+	// Sensitive (bool) marks a secret, see below. The default is false.
+	Sensitive bool `hcl:"sensitive,optional"`
+	// Validation (blocks) checks the value.
+	Validation []validationDecl `hcl:"validation,block"`
 }
 
 func (l *loader) declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
@@ -346,16 +342,23 @@ func (l *loader) declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnost
 		return diags
 	}
 
-	v := &variableDecl{name: name, rng: b.DefRange(), typ: cty.DynamicPseudoType, description: l.src.comment(b)}
+	v := &variableDecl{name: name, rng: b.DefRange(), typ: cty.DynamicPseudoType}
 	if old, dup := m.variables[name]; dup {
 		return append(diags, errorAt(b.DefRange(), "Duplicate variable",
 			"var.%s is declared already at %s.", name, shortRange(old.rng))...)
 	}
 
-	content, more := b.Body.Content(variableSchema)
-	diags = append(diags, more...)
-	if a, ok := content.Attributes["type"]; ok {
-		t, defaults, more := typeexpr.TypeConstraintWithDefaults(a.Expr)
+	body := variableBody{Description: l.src.comment(b)}
+	for _, nested := range b.Body.Blocks {
+		if nested.Type == "validation" {
+			diags = append(diags, Required(nested.Body, "condition", "error_message")...)
+		}
+	}
+	diags = append(diags, gohcl.DecodeBody(b.Body, nil, &body)...)
+	v.description, v.sensitive, v.validations = body.Description, body.Sensitive, body.Validation
+
+	if body.Type != nil {
+		t, defaults, more := typeexpr.TypeConstraintWithDefaults(body.Type.Expr)
 		diags = append(diags, more...)
 		if !more.HasErrors() {
 			v.typ, v.defaults = t, defaults
@@ -363,20 +366,13 @@ func (l *loader) declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnost
 		v.broken = more.HasErrors()
 	}
 
-	if a, ok := content.Attributes["description"]; ok {
-		diags = append(diags, gohcl.DecodeExpression(a.Expr, nil, &v.description)...)
-	}
-	if a, ok := content.Attributes["sensitive"]; ok {
-		diags = append(diags, gohcl.DecodeExpression(a.Expr, nil, &v.sensitive)...)
-	}
-
-	if a, ok := content.Attributes["default"]; ok {
+	if a := body.Default; a != nil {
 		v.written = a.Expr
 		v.def, v.hasDefault = cty.UnknownVal(v.typ), true // avoids a second error if the default is invalid
 		val, more := a.Expr.Value(&hcl.EvalContext{Functions: Functions()})
 		diags = append(diags, more...)
 		if !more.HasErrors() {
-			if content.Attributes["type"] == nil {
+			if body.Type == nil {
 				v.typ = typeOf(val)
 			}
 			val, err := v.convert(val)
@@ -387,15 +383,6 @@ func (l *loader) declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnost
 				v.def = val
 			}
 		}
-	}
-
-	for _, blk := range content.Blocks {
-		var val validationDecl
-		if body, ok := blk.Body.(*hclsyntax.Body); ok {
-			diags = append(diags, Required(body, "condition", "error_message")...)
-		}
-		diags = append(diags, gohcl.DecodeBody(blk.Body, nil, &val)...)
-		v.validations = append(v.validations, val)
 	}
 
 	m.variables[name] = v

@@ -51,15 +51,14 @@ func Words() stage.Vocabulary {
 		"output": outputWords,
 		"stage":  metaArguments,
 	}
-	out.Add("variable", variableSchema)
 	for block, words := range stage.TagWords(tableBody{}) {
 		if block != "" {
 			block = "." + block
 		}
 		out["table"+block] = words
 	}
-	for block, body := range map[string]any{"validation": validationDecl{}, "runtime": stage.Runtime{},
-		"system": systemBody{}} {
+	for block, body := range map[string]any{"variable": variableBody{}, "validation": validationDecl{},
+		"runtime": stage.Runtime{}, "system": systemBody{}} {
 		out[block] = stage.TagWords(body)[""]
 	}
 	return out
