@@ -83,7 +83,7 @@ func (r *rewriter) rewrite(n hclsyntax.Expression) hclsyntax.Expression {
 	}
 
 	v, diags := out.Value(r.ctx)
-	if diags.HasErrors() || !v.IsWhollyKnown() || v.ContainsMarked() {
+	if diags.HasErrors() || !v.IsWhollyKnown() {
 		return out
 	}
 

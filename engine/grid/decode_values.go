@@ -9,8 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 )
 
-// evaluate evaluates an expression that must not use the grid's own names. The returned value has
-// no marks.
+// evaluate evaluates an expression that must not use the grid's own names.
 func (d *decoder) evaluate(expr hcl.Expression) (cty.Value, *hcl.EvalContext, bool) {
 	ctx, diags := d.eval.Context([]hcl.Expression{expr}, nil)
 	d.diags = append(d.diags, located(diags, expr.Range())...)
@@ -24,7 +23,6 @@ func (d *decoder) evaluate(expr hcl.Expression) (cty.Value, *hcl.EvalContext, bo
 		return cty.NilVal, nil, false
 	}
 
-	v, _ = v.UnmarkDeep()
 	return v, ctx, true
 }
 

@@ -65,10 +65,7 @@ func (w *walker) evaluate(p *prog) answer {
 
 // usable reports whether a derived value can be stored, that is, whether it is known and finite.
 func usable(v cty.Value) bool {
-	if v.IsMarked() || !v.IsWhollyKnown() {
-		return false
-	}
-	return v.IsNull() || v.Type() != cty.Number || finite(v)
+	return v.IsWhollyKnown() && (v.IsNull() || v.Type() != cty.Number || finite(v))
 }
 
 // normalise gives nulls the type of their name, so that all nulls of a name are equal.
@@ -96,10 +93,6 @@ func judge(v cty.Value, diags hcl.Diagnostics) answer {
 	switch {
 	case diags.HasErrors():
 		return isError
-	case v.IsMarked():
-		v, _ = v.Unmark()
-		return judge(v, nil)
-
 	case !v.IsKnown():
 		return isOpen
 	case v.IsNull() || v.Type() != cty.Bool:

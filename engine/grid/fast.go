@@ -55,9 +55,6 @@ func intVal(i int64, exact bool) fastVal {
 // fastOf converts a cty value, or returns unsure if the fast path does not support it.
 func (sp *space) fastOf(v cty.Value) fastVal {
 	switch {
-	case v.IsMarked() || !v.IsKnown():
-		return unsure
-
 	case v.IsNull():
 		return fastVal{kind: fastNull}
 

@@ -62,7 +62,7 @@ func (w *walker) tooLarge(why string) {
 func (w *walker) longest() hcl.Range {
 	at, size := w.p.spec.Range, 0
 	for _, lv := range w.set.levels[1:] {
-		if lv.dim != nil && lv.size > size && lv.dim.Range.Filename != "" {
+		if lv.size > size {
 			at, size = lv.dim.Range, lv.size
 		}
 	}

@@ -320,6 +320,5 @@ func unparen(n hclsyntax.Expression) hclsyntax.Expression {
 }
 
 func isEmpty(list cty.Value) bool {
-	list, _ = list.Unmark()
 	return list.IsKnown() && !list.IsNull() && list.CanIterateElements() && list.LengthInt() == 0
 }

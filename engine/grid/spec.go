@@ -7,7 +7,7 @@ import (
 )
 
 // Evaluator resolves the references of expressions to values of the plan. See the same interface in
-// engine/stage.
+// engine/stage. It returns an error for references to sensitive values, so no value of a grid has marks.
 type Evaluator interface {
 	Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.EvalContext, hcl.Diagnostics)
 }

@@ -49,15 +49,13 @@ func exactKey(v cty.Value) string {
 	return fmt.Sprintf("x%#v", v)
 }
 
-// canonical returns the text of a primitive value in case IDs, samples and messages: null, true,
+// canonical returns the text of a known primitive value in case IDs, samples and messages: null, true,
 // false, integers in decimal, other numbers as the shortest text of the nearest float64 (with all digits if no
 // column keeps them), strings quoted as in JSON. Values that are equal in a table have the same text.
 func canonical(v cty.Value) string {
 	switch {
 	case v.IsNull():
 		return "null"
-	case !v.IsKnown():
-		return "(unknown)"
 	case v.Type() == cty.Bool:
 		return strconv.FormatBool(v.True())
 	case v.Type() == cty.String:
