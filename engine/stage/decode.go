@@ -78,10 +78,7 @@ func withoutNulls(body *hclsyntax.Body, ctx *hcl.EvalContext, target reflect.Typ
 // Expressions returns the expressions of all attributes in body and its nested blocks. It supports only native
 // syntax, in which plans are written.
 func Expressions(body hcl.Body) []hcl.Expression {
-	b, ok := body.(*hclsyntax.Body)
-	if !ok {
-		return nil
-	}
+	b := body.(*hclsyntax.Body)
 	var out []hcl.Expression
 	for _, a := range b.Attributes {
 		out = append(out, a.Expr)

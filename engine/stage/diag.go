@@ -51,12 +51,7 @@ func TraversalText(t hcl.Traversal) string {
 // types, or nil if there is none. HCL evaluates such a test to false, without an error. The variables of ctx may be
 // unknown.
 func NeverEqual(expr hcl.Expression, ctx *hcl.EvalContext) (at *hclsyntax.BinaryOpExpr, left, right cty.Type) {
-	node, ok := expr.(hclsyntax.Node)
-	if !ok {
-		return nil, left, right
-	}
-
-	_ = hclsyntax.VisitAll(node, func(n hclsyntax.Node) hcl.Diagnostics {
+	_ = hclsyntax.VisitAll(expr.(hclsyntax.Node), func(n hclsyntax.Node) hcl.Diagnostics {
 		op, ok := n.(*hclsyntax.BinaryOpExpr)
 		if !ok || at != nil || op.Op != hclsyntax.OpEqual && op.Op != hclsyntax.OpNotEqual {
 			return nil
