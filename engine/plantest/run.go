@@ -14,6 +14,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
+	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 )
@@ -34,13 +35,6 @@ type Result struct {
 // Passed reports whether the run had no failures.
 func (r *Result) Passed() bool { return len(r.Failures) == 0 }
 
-// Exit codes of plan --detailed-exitcode. exit_code is compared with them.
-const (
-	exitDone  = 0
-	exitError = 1
-	exitWork  = 2
-)
-
 // Run builds the plan of one run and checks the result. load contains the load options other than
 // path and values. The store must be empty.
 func (f *File) Run(ctx context.Context, r *Run, load config.Options, store *checkpoint.Store) *Result {
@@ -60,13 +54,13 @@ func (f *File) Run(ctx context.Context, r *Run, load config.Options, store *chec
 
 	diags = config.Merged(diags)
 	out.Failures = r.judgeDiags(diags)
-	code := exitError
+	code := run.ExitError
 	if !diags.HasErrors() {
 		sum := plan.Summarize(p)
 		out.Summary = &sum
-		code = exitDone
+		code = run.ExitOK
 		if sum.Work {
-			code = exitWork
+			code = run.ExitWork
 		}
 
 		out.Failures = append(out.Failures, r.judge(cfg, p, sum)...)
@@ -76,7 +70,7 @@ func (f *File) Run(ctx context.Context, r *Run, load config.Options, store *chec
 			textutil.Counted(n, "assert and expect block"))...)
 	}
 
-	if want := r.body.ExitCode; want != nil && *want != code && (code != exitError || out.Passed()) {
+	if want := r.body.ExitCode; want != nil && *want != code && (code != run.ExitError || out.Passed()) {
 		out.Failures = append(out.Failures, errorAt(r.Range, "Other exit code",
 			"plan --detailed-exitcode ends with %d; exit_code = %d is expected.", code, *want)...)
 	}
