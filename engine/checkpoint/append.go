@@ -267,10 +267,7 @@ func (j *Journal) describe() error {
 	if info, err := readContext(j.dir); err == nil && info.Digest == j.Digest {
 		return nil
 	}
-	data, err := json.MarshalIndent(contextFile{Format: Format, Digest: j.Digest, Context: j.json}, "", "  ")
-	if err != nil {
-		return fmt.Errorf("journal of %s: %w", j.context.Op, err)
-	}
+	data, _ := json.MarshalIndent(contextFile{Format: Format, Digest: j.Digest, Context: j.json}, "", "  ")
 	return j.store.writeFile(filepath.Join(j.dir, "context.json"), append(data, '\n'))
 }
 

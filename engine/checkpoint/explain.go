@@ -143,10 +143,7 @@ func members(v any) map[string]any {
 
 // canon returns a decoded value as JSON.
 func canon(v any) string {
-	_, canonical, err := Key(v)
-	if err != nil {
-		return fmt.Sprint(v) // cannot happen: the value was JSON
-	}
+	_, canonical := MustKey(v)
 	return string(canonical)
 }
 

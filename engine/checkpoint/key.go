@@ -25,6 +25,15 @@ func Key(v any) (digest string, canonical []byte, err error) {
 	return Digest(canonical), canonical, nil
 }
 
+// MustKey is Key for values that can always be encoded, such as values of blocks. It panics for others.
+func MustKey(v any) (digest string, canonical []byte) {
+	digest, canonical, err := Key(v)
+	if err != nil {
+		panic(fmt.Sprintf("checkpoint: %v: %v", v, err))
+	}
+	return digest, canonical
+}
+
 // Canonical rewrites JSON to the form that Key hashes. It does not change data.
 func Canonical(data []byte) ([]byte, error) {
 	v := jsontext.Value(bytes.Clone(data))

@@ -3,7 +3,6 @@ package plan
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -164,10 +163,7 @@ func (p *Plan) identity(r *stage.Ref) string {
 		}
 	}
 
-	id, _, err := checkpoint.Key(map[string]any{"output": up.Output, "files": digests})
-	if err != nil {
-		return ""
-	}
+	id, _ := checkpoint.MustKey(map[string]any{"output": up.Output, "files": digests})
 	return id
 }
 
@@ -210,24 +206,19 @@ func (p *Plan) key(s *Stage, extra any) {
 		inputs[in.Name+" "+in.Ref.Address] = up.Output
 	}
 
-	var err error
-	s.Key, s.Inputs, err = StageKey(s.Instance.Kind, s.Config, inputs, extra)
-	if err != nil {
-		panic(fmt.Sprintf("identity of %s: %v", s.Address(), err))
-	}
+	s.Key, s.Inputs = StageKey(s.Instance.Kind, s.Config, inputs, extra)
 }
 
 // StageKey hashes everything that identifies a stage's data: the values of its block except those that the kind lists
 // in Beside, the version and code of the kind, the inputs, and what the stage adds.
-func StageKey(k stage.Kind, st stage.Stage, inputs map[string]string, extra any) (string, json.RawMessage, error) {
+func StageKey(k stage.Kind, st stage.Stage, inputs map[string]string, extra any) (string, json.RawMessage) {
 	all := map[string]any{
 		"kind": k.Name, "version": k.Version, "config": stage.Identity(k, st), "inputs": inputs, "environment": extra,
 	}
 	if k.Code != nil {
 		all["code"] = k.Code()
 	}
-	key, canonical, err := checkpoint.Key(all)
-	return key, canonical, err
+	return checkpoint.MustKey(all)
 }
 
 // judge compares a stage with its record.
@@ -340,9 +331,6 @@ func (p *Plan) replaced(s *Stage) bool { return MatchAny(p.Options.Replace, s.Ad
 
 // OutputIdentity identifies the data of a finished stage.
 func OutputIdentity(rec *checkpoint.StageRecord) string {
-	id, _, err := checkpoint.Key(map[string]any{"outputs": rec.Outputs, "info": rec.Info})
-	if err != nil {
-		panic(fmt.Sprintf("outputs of %s: %v", rec.Address, err))
-	}
+	id, _ := checkpoint.MustKey(map[string]any{"outputs": rec.Outputs, "info": rec.Info})
 	return id
 }

@@ -193,9 +193,6 @@ func (p *Plan) body(s *Stage) json.RawMessage {
 	if s.Plan != nil && s.Plan.KeyExtra != nil {
 		body["files"] = s.Plan.KeyExtra
 	}
-	_, canonical, err := checkpoint.Key(body)
-	if err != nil {
-		panic(fmt.Sprintf("values of %s: %v", s.Address(), err))
-	}
+	_, canonical := checkpoint.MustKey(body)
 	return canonical
 }

@@ -246,10 +246,7 @@ func SystemValue(s *systems.Spec) any {
 	if s == nil {
 		return nil
 	}
-	digest, _, err := checkpoint.Key(s.Object())
-	if err != nil {
-		panic(fmt.Sprintf("stage: the system %s: %v", s.Name, err)) // plain values
-	}
+	digest, _ := checkpoint.MustKey(s.Object())
 	return map[string]any{"system": s.Name, "fields": digest}
 }
 
