@@ -1,7 +1,6 @@
 package stage
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -32,9 +31,6 @@ func TagWords(config any) Vocabulary {
 func (v Vocabulary) addStruct(block string, t reflect.Type) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
-	}
-	if t.Kind() != reflect.Struct {
-		panic(fmt.Sprintf("stage: %s is no struct", t))
 	}
 	schema, _ := gohcl.ImpliedBodySchema(reflect.New(t).Interface())
 	v.Add(block, schema)
