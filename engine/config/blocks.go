@@ -2,7 +2,6 @@ package config
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -89,7 +88,7 @@ func (s *scope) decodeRuntime(d *blockDecl, ctx *hcl.EvalContext) (cty.Value, hc
 		}
 	}
 
-	if more := unusable(rt, d.body, secretEnv); more.HasErrors() {
+	if more := unusable(rt, d.body); more.HasErrors() {
 		return cty.DynamicVal, append(diags, more...)
 	}
 
@@ -196,13 +195,8 @@ func (s *scope) decodeSystem(d *blockDecl, ctx *hcl.EvalContext) (cty.Value, hcl
 	}
 
 	var fields ctyjson.SimpleJSONValue
-	raw, err := json.Marshal(spec.Object())
-	if err == nil {
-		err = json.Unmarshal(raw, &fields)
-	}
-	if err != nil {
-		panic(fmt.Sprintf("system %s: %v", spec.Name, err)) // a spec contains numbers, words and objects of them
-	}
+	raw, _ := json.Marshal(spec.Object()) // a spec contains numbers, words and objects of them
+	_ = json.Unmarshal(raw, &fields)
 
 	attrs := fields.Value.AsValueMap()
 	attrs["name"] = cty.StringVal(spec.Name)
@@ -257,11 +251,9 @@ const mostWorkers = 1024
 
 // unusable reports values of a runtime's shared attributes that are invalid on every machine, so
 // that they fail at load time and not during a run.
-func unusable(b *stage.Runtime, body *hclsyntax.Body, secret map[string]string) (diags hcl.Diagnostics) {
+func unusable(b *stage.Runtime, body *hclsyntax.Body) (diags hcl.Diagnostics) {
 	bad := func(name, summary, format string, args ...any) {
-		if a, ok := body.Attributes[name]; ok {
-			stage.AddError(&diags, a.Expr.Range(), summary, format, args...)
-		}
+		stage.AddError(&diags, body.Attributes[name].Expr.Range(), summary, format, args...)
 	}
 
 	if b.Devices != nil && len(b.Devices) == 0 {
@@ -278,11 +270,6 @@ func unusable(b *stage.Runtime, body *hclsyntax.Body, secret map[string]string) 
 	if b.Workers < 0 || b.Workers > mostWorkers {
 		bad("workers", "Unsuitable number of workers", "It is %d; a device has from 1 to %d workers.", b.Workers,
 			mostWorkers)
-	}
-	for _, name := range slices.Concat(sortedKeys(b.Env), sortedKeys(secret)) {
-		if name == "" || strings.Contains(name, "=") {
-			bad("env", "Unsuitable variable", "%q cannot be the name of an environment variable.", name)
-		}
 	}
 
 	return diags

@@ -48,16 +48,7 @@ func (s *scope) meant(t hcl.Traversal, bound []string) string {
 		return " The names here are " + strings.Join(slices.Sorted(slices.Values(bound)), ", ") + "."
 	}
 
-	text := root
-	for _, step := range t[1:] {
-		attr, ok := step.(hcl.TraverseAttr)
-		if !ok {
-			return hint
-		}
-		text += "." + attr.Name
-	}
-
-	return fmt.Sprintf("%s If it is text, put it into quotes: %q.", hint, text)
+	return fmt.Sprintf("%s If it is text, put it into quotes: %q.", hint, stage.TraversalText(t))
 }
 
 // isReference reports whether an expression is a reference and nothing else.

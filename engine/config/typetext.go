@@ -127,17 +127,9 @@ func elementRange(expr hcl.Expression, err error) hcl.Range {
 		var next hcl.Expression
 		switch s := step.(type) {
 		case cty.IndexStep:
-			if s.Key.Type() == cty.String {
-				next = attribute(expr, s.Key.AsString())
-			}
-			if list, diags := hcl.ExprList(expr); !diags.HasErrors() && s.Key.Type() == cty.Number {
-				if n, _ := s.Key.AsBigFloat().Int64(); int(n) < len(list) {
-					next = list[n]
-				}
-			}
-
+			next = element(expr, s.Key)
 		case cty.GetAttrStep:
-			next = attribute(expr, s.Name)
+			next = element(expr, cty.StringVal(s.Name))
 		}
 
 		if next == nil {
@@ -149,14 +141,18 @@ func elementRange(expr hcl.Expression, err error) hcl.Range {
 	return expr.Range()
 }
 
-// attribute returns the value of an attribute that is written in an object expression, or nil.
-func attribute(expr hcl.Expression, name string) hcl.Expression {
-	pairs, _ := hcl.ExprMap(expr) // expr is another kind of expression if it returns diagnostics
-	for _, p := range pairs {
-		if hcl.ExprAsKeyword(p.Key) == name {
-			return p.Value
+// element returns the element of a list or object expression that is written in it, or nil.
+func element(expr hcl.Expression, key cty.Value) hcl.Expression {
+	if key.Type() == cty.Number {
+		list, _ := hcl.ExprList(expr) // expr is another kind of expression if it returns diagnostics
+		if n, _ := key.AsBigFloat().Int64(); int(n) < len(list) {
+			return list[n]
 		}
-		if v, diags := p.Key.Value(nil); !diags.HasErrors() && stage.IsText(v) && v.AsString() == name {
+	}
+
+	pairs, _ := hcl.ExprMap(expr)
+	for _, p := range pairs {
+		if v, diags := p.Key.Value(nil); !diags.HasErrors() && stage.IsText(v) && v.RawEquals(key) {
 			return p.Value
 		}
 	}

@@ -225,13 +225,12 @@ func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 	}
 
 	conv, err := d.convert(v)
-	if err != nil && d.sensitive {
-		return cty.DynamicVal, append(diags, errorAt(g.rng, badValue,
-			"%s", d.unsuitable("var."+d.name, err))...)
-	}
 	if err != nil {
-		return cty.DynamicVal, append(diags, errorAt(g.place(err), badValue,
-			"%s", d.unsuitable("var."+d.name, err)+g.asList(d, v))...)
+		at, hint := g.rng, ""
+		if !d.sensitive {
+			at, hint = g.place(err), g.asList(d, v)
+		}
+		return cty.DynamicVal, append(diags, errorAt(at, badValue, "%s", d.unsuitable("var."+d.name, err)+hint)...)
 	}
 
 	return conv, append(diags, s.validateVariable(d, conv, g.rng)...)
@@ -336,9 +335,12 @@ func (s *scope) validateVariable(d *variableDecl, v cty.Value, at hcl.Range) hcl
 		return nil
 	}
 
+	if d.sensitive {
+		v = v.Mark(stage.Sensitive)
+	}
+	s.memo["var."+d.name] = memoized{value: v} // for the conditions; the caller caches the variable later
 	for _, val := range d.validations {
-		// The variable is not cached yet, so bind it explicitly.
-		ctx, more := s.contextWithVar(val, d.name, v)
+		ctx, more := s.context([]hcl.Expression{val.Condition, val.ErrorMessage}, nil, nil)
 		diags = append(diags, more...)
 		if more.HasErrors() {
 			continue
@@ -381,20 +383,4 @@ func (c Check) judge(ctx *hcl.EvalContext, at hcl.Range, summary, begin string) 
 	bad := errorAt(at, summary, "%s", begin+message)
 	bad[0].Expression, bad[0].EvalContext = c.Condition, ctx
 	return slices.Concat(diags, more, bad)
-}
-
-func (s *scope) contextWithVar(val validationDecl, name string, v cty.Value) (*hcl.EvalContext, hcl.Diagnostics) {
-	if s.decl.variables[name].sensitive {
-		v = v.Mark(stage.Sensitive)
-	}
-	old, had := s.memo["var."+name]
-	s.memo["var."+name] = memoized{value: v}
-	ctx, diags := s.context([]hcl.Expression{val.Condition, val.ErrorMessage}, nil, nil)
-	if had {
-		s.memo["var."+name] = old
-	} else {
-		delete(s.memo, "var."+name)
-	}
-
-	return ctx, diags
 }
