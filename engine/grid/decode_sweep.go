@@ -30,36 +30,21 @@ func (d *decoder) sweep(blocks []sweepBlock) *Spec {
 	for _, b := range blocks {
 		d.eval, d.in = b.eval, b.in
 		content, diags := b.Body.Content(sweepSchema)
-		if !diags.HasErrors() && content.Attributes["values"] == nil {
-			if compound != nil {
-				d.errorf(b.DefRange, "Second compound sweep",
-					"A grid has one sweep with axes and sets inside; the first is at %s. Use case_set blocks inside of it.",
-					place(compound.DefRange))
-				continue
+		switch {
+		case content.Attributes["values"] != nil:
+			if dim := d.axis(b.Block, d.content(b.Body, axisSchema)); dim != nil {
+				dim.order = d.next()
+				simple = append(simple, dim)
 			}
+
+		case diags.HasErrors():
+			d.diags = append(d.diags, diags...)
+		case compound != nil:
+			d.errorf(b.DefRange, "Second compound sweep",
+				"A grid has one sweep with axes and sets inside; the first is at %s. Use case_set blocks inside of it.",
+				place(compound.DefRange))
+		default:
 			compound = &b
-			continue
-		}
-
-		d.diags = append(d.diags, diags...)
-		if diags.HasErrors() {
-			continue
-		}
-
-		for _, inner := range content.Blocks {
-			d.errorf(inner.DefRange, "Values and blocks",
-				"A sweep has either values, or axis, rows, derive, filter and case_set blocks.")
-		}
-
-		for _, name := range []string{"columns", "loop_order", "include"} {
-			if a := content.Attributes[name]; a != nil {
-				d.errorf(a.NameRange, "Unused attribute", "%s belongs to a sweep with blocks inside.", name)
-			}
-		}
-
-		if dim := d.axis(b.Block, content); dim != nil {
-			dim.order = d.next()
-			simple = append(simple, dim)
 		}
 	}
 

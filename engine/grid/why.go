@@ -62,10 +62,6 @@ type Drop struct {
 	// the part is included, innermost first. Both are empty for a filter in the grid itself.
 	In         string   `json:"part,omitempty"`
 	IncludedAt []string `json:"included_at,omitempty"`
-	// Range is the range of the filter. Part is the range of the condition between && that is false
-	// for this combination.
-	Range hcl.Range `json:"-"`
-	Part  hcl.Range `json:"-"`
 }
 
 // Duplicate is a combination that was replaced by another one with the same key.
@@ -247,8 +243,7 @@ func (x *explainer) combination() {
 	passes := true
 	for _, f := range x.walker.set.set.Filters {
 		fp := x.p.filters[f.order]
-		part, dropped := x.drop(fp)
-		if !dropped {
+		if !x.drop(fp) {
 			continue
 		}
 
@@ -257,8 +252,7 @@ func (x *explainer) combination() {
 		if !seen {
 			at = len(x.out.Drops)
 			x.drops[fp] = at
-			drop := Drop{Filter: f.Label(), Reason: f.Reason, Range: f.Range, Part: part.source.Range(),
-				Values: x.values(fp)}
+			drop := Drop{Filter: f.Label(), Reason: f.Reason, Values: x.values(fp)}
 			drop.Place, drop.In, drop.IncludedAt = f.Place()
 			x.out.Drops = append(x.out.Drops, drop)
 		}
@@ -272,16 +266,16 @@ func (x *explainer) combination() {
 	}
 }
 
-// drop reports whether a filter drops the current combination, and which condition does. It gives
-// the same result as the expansion: a condition that fails on the complete combination may have
-// been false before the failing name was bound.
-func (x *explainer) drop(f *filterProg) (*prog, bool) {
+// drop reports whether a filter drops the current combination. It gives the same result as the
+// expansion: a condition that fails on the complete combination may have been false before the
+// failing name was bound.
+func (x *explainer) drop(f *filterProg) bool {
 	failed := false
 	for _, c := range f.conjs {
 		x.derive(c.prog.vars)
 		switch x.judge(c.prog) {
 		case isFalse:
-			return c.prog, true
+			return true
 		case isTrue:
 		default:
 			failed = true
@@ -289,23 +283,17 @@ func (x *explainer) drop(f *filterProg) (*prog, bool) {
 	}
 
 	if !failed {
-		return nil, false
+		return false
 	}
 
 	switch x.judge(f.whole) {
 	case isFalse:
-		return f.whole, true
+		return true
 	case isTrue:
-		return nil, false
+		return false
 	}
 
-	for _, c := range f.conjs {
-		if x.known(c.prog) == isFalse {
-			return c.prog, true
-		}
-	}
-
-	return nil, false
+	return slices.ContainsFunc(f.conjs, func(c *conj) bool { return x.known(c.prog) == isFalse })
 }
 
 // known returns the first definite answer of a condition while its names are bound loop by loop, or
