@@ -113,27 +113,14 @@ func (p *Plan) replaces(s *Stage) []string {
 		if _, err := os.Stat(file); err != nil {
 			continue // it was removed
 		}
-		if by == nil {
-			out = append(
-				out,
-				fmt.Sprintf(
-					"%s replaces %s, which no record of this state folder names: the stage wrote another file since, or another "+
-						"state folder shares the output folder; choose another folder with --out-dir, or another file, to keep both",
-					s.Address(),
-					file,
-				),
-			)
-			continue
+
+		of := "no record of this state folder names: the stage wrote another file since, or another state folder shares " +
+			"the output folder"
+		if by != nil {
+			of = "the plan " + shown(by.Plan, p.Name()) + " wrote"
 		}
-		out = append(
-			out,
-			fmt.Sprintf(
-				"%s replaces %s, which the plan %s wrote; choose another folder with --out-dir, or another file, to keep both",
-				s.Address(),
-				file,
-				shown(by.Plan, p.Name()),
-			),
-		)
+		out = append(out, fmt.Sprintf("%s replaces %s, which %s; choose another folder with --out-dir, or another file, to "+
+			"keep both", s.Address(), file, of))
 	}
 
 	return out
