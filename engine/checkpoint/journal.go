@@ -38,8 +38,6 @@ type Journal struct {
 	closed  bool
 	kick    chan struct{}
 	done    chan struct{}
-
-	refreshing sync.Mutex
 }
 
 // index is what was read of the segments of a journal.

@@ -27,15 +27,13 @@ func (j *Journal) readTo(segment int32, end int64) {
 // Refresh reads the entries that other processes have appended since the journal was opened or last
 // refreshed. The version that it returns changes if there are any. An incomplete frame is read by a later call.
 func (j *Journal) Refresh() (version int, err error) {
-	j.refreshing.Lock()
-	defer j.refreshing.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	paths, err := segmentPaths(j.dir)
 	if err != nil {
 		return j.version, err
 	}
 
-	j.mu.Lock()
-	defer j.mu.Unlock()
 	for _, path := range paths {
 		if j.own[path] || !j.store.reads(path) {
 			continue
