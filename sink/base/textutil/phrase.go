@@ -98,7 +98,7 @@ func Near(word string, candidates []string, most int) []string {
 	for _, s := range found[:min(most, len(found))] {
 		out = append(out, s.name)
 	}
-	return slices.CompactFunc(out, func(a, b string) bool { return a == b })
+	return slices.Compact(out)
 }
 
 // endsPart reports whether a part of name between signs, such as dtype of gemm_dtype, begins or ends with word.
