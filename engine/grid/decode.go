@@ -416,7 +416,7 @@ func (d *decoder) distinct(spec *Spec, blocks hcl.Blocks) {
 				d.errorf(prefer.Range, "Missing of", "prefer = \"min\" needs of: the value whose smallest is kept.")
 				continue
 			}
-			spec.Distinct.Of = &Derive{Name: "of", Range: of.Expr.Range(), expr: d.lazy(of.Expr)}
+			spec.Distinct.Of = &Derive{Name: "distinct.of", Range: of.Expr.Range(), expr: d.lazy(of.Expr)}
 
 		default:
 			d.errorf(prefer.Expr.Range(), "Unknown preference", "prefer is \"first\" or \"min\", not %q.%s", p,

@@ -15,12 +15,9 @@ func (w *walker) distinct(spec *Spec) ([]int32, hcl.Diagnostics) {
 	stay := upTo(w.kept)
 
 	if d := spec.Distinct; d != nil {
-		var rank []int32
-		if d.Of != nil {
-			var diags hcl.Diagnostics
-			if rank, diags = w.rank(d.Of); diags.HasErrors() {
-				return nil, diags
-			}
+		rank, diags := w.rank(d)
+		if diags.HasErrors() {
+			return nil, diags
 		}
 
 		stay = w.firstPerKey(stay, d.By, rank)
@@ -97,59 +94,26 @@ func (k *keyer) of(i int32) string {
 	return string(k.buf)
 }
 
-// rank evaluates an expression for every kept combination and returns the rank of each value. Equal
+// rank returns the rank of the compared value of every kept combination, or nil if none is compared. Equal
 // values have equal ranks; nulls come last.
-func (w *walker) rank(of *Derive) ([]int32, hcl.Diagnostics) {
-	p := w.p.sp.compile(of.expr, of.expr.src)
-	var cols [][]int32
-	for _, v := range p.vars {
-		_, ids := w.columnOf(v.info.name)
-		cols = append(cols, ids)
+func (w *walker) rank(d *Distinct) ([]int32, hcl.Diagnostics) {
+	if d.Of == nil {
+		return nil, nil
 	}
-
-	dict := &variable{info: &nameInfo{name: "of", typ: cty.DynamicPseudoType}, index: map[string]int32{}}
-	known := newMemo[int32](p.vars)
-	ids := make([]int32, w.kept)
-	for i := range ids {
-		for c, v := range p.vars {
-			v.cur = cols[c][i]
-		}
-
-		ids[i] = known.of(func() int32 {
-			w.evals++
-			val, diags := p.eval()
-			if diags.HasErrors() || !usable(val) || (!val.IsNull() && !val.Type().IsPrimitiveType()) {
-				return idError
-			}
-			return w.p.sp.intern(dict, normalise(val, cty.DynamicPseudoType))
-		})
-		if ids[i] == idError {
-			w.failed(p, "distinct", func(v cty.Value) *hcl.Diagnostic {
-				return errorAt(of.Range, "Wrong type",
-					"of must be a finite number, string or bool, not %s.", friendly(v))
-			})
-			return nil, w.diags
-		}
-	}
-
-	order := upTo(len(dict.vals))
-
-	if _, why := columnKind(dict.vals); why != "" {
-		return nil, hcl.Diagnostics{errorAt(of.Range, "Mixed types",
+	of, ids := w.columnOf(d.Of.Name)
+	if _, why := columnKind(of.vals); why != "" {
+		return nil, hcl.Diagnostics{errorAt(d.Of.Range, "Mixed types",
 			"The value of of %s; such values cannot be compared.", why)}
 	}
 
-	slices.SortFunc(order, func(a, b int32) int { return compare(dict.vals[a], dict.vals[b]) })
+	order := upTo(len(of.vals))
+	slices.SortFunc(order, func(a, b int32) int { return compare(of.vals[a], of.vals[b]) })
 	rank := make([]int32, len(order))
 	for r, id := range order {
 		rank[id] = int32(r)
 	}
 
-	for i, id := range ids {
-		ids[i] = rank[id]
-	}
-
-	return ids, nil
+	return pick(rank, ids), nil
 }
 
 // compare orders different values of one type. Null comes last.

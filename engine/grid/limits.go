@@ -94,7 +94,11 @@ func (w *walker) deriveFailed(v *variable) {
 	}
 
 	dp.failing = true
-	w.failed(dp.prog, fmt.Sprintf("derive %q", v.info.name), func(cty.Value) *hcl.Diagnostic {
+	what := fmt.Sprintf("derive %q", v.info.name)
+	if w.p.spec.names[v.info.name] == nil {
+		what = "distinct"
+	}
+	w.failed(dp.prog, what, func(cty.Value) *hcl.Diagnostic {
 		return errorAt(dp.prog.expr.src.Range(), "Number out of range",
 			"The value of %q is not a finite number.", v.info.name)
 	})

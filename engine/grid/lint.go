@@ -29,11 +29,10 @@ func (d *decoder) lint(spec *Spec) {
 		}
 	}
 
-	if spec.Distinct != nil && spec.Distinct.Of != nil {
-		of := spec.Distinct.Of.expr
-		l.expr(of)
-		if t := l.typeOf(of, of.src); t != cty.DynamicPseudoType && !t.IsPrimitiveType() {
-			l.errorf(of.src.Range(), "Wrong type", "of must be a number, string or bool, not %s.", t.FriendlyName())
+	for _, of := range spec.ranked() {
+		l.expr(of.expr)
+		if t := l.typeOf(of.expr, of.expr.src); t != cty.DynamicPseudoType && !t.IsPrimitiveType() {
+			l.errorf(of.Range, "Wrong type", "of must be a number, string or bool, not %s.", t.FriendlyName())
 		}
 	}
 

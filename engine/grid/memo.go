@@ -43,11 +43,19 @@ func newSpace(spec *Spec, outer *space) *space {
 		if info.outer {
 			sp.vars[name] = outer.vars[name]
 		} else {
-			sp.vars[name] = &variable{info: info, index: map[string]int32{}, cur: idUnbound, none: info.unknown()}
+			sp.vars[name] = newVariable(info)
 		}
 	}
 
+	for _, of := range spec.ranked() {
+		sp.vars[of.Name] = newVariable(&nameInfo{name: of.Name, typ: cty.DynamicPseudoType})
+	}
+
 	return sp
+}
+
+func newVariable(info *nameInfo) *variable {
+	return &variable{info: info, index: map[string]int32{}, cur: idUnbound, none: info.unknown()}
 }
 
 // intern returns the id of a value and adds the value to the dictionary if needed.

@@ -111,15 +111,23 @@ func (s *Spec) storedNames() []string {
 	out := slices.Clone(s.Columns)
 	if s.Distinct != nil {
 		out = union(out, s.Distinct.By...)
-		if s.Distinct.Of != nil {
-			out = union(out, s.Distinct.Of.expr.names...)
-		}
+	}
+	for _, of := range s.ranked() {
+		out = append(out, of.Name)
 	}
 
 	if s.Sweep != nil {
 		out = union(out, s.Sweep.outerNames()...)
 	}
 	return out
+}
+
+// ranked returns the value that distinct compares, if there is one. It is derived like other values.
+func (s *Spec) ranked() []*Derive {
+	if s.Distinct == nil || s.Distinct.Of == nil {
+		return nil
+	}
+	return []*Derive{s.Distinct.Of}
 }
 
 // outerNames returns the names of the surrounding case that a sweep uses.
@@ -170,7 +178,7 @@ func (p *program) newSet(set *Set) *setProg {
 		inner = mulSat(inner, int64(sp.levels[i].size))
 	}
 
-	for _, v := range set.Derives {
+	for _, v := range slices.Concat(set.Derives, p.spec.ranked()) {
 		target := p.sp.vars[v.Name]
 
 		dp := &deriveProg{prog: p.sp.compile(v.expr, v.expr.src)}

@@ -83,8 +83,8 @@ func (s *Spec) uses(set *Set) []use {
 		out = append(out, use{f.keep, fmt.Sprintf("filter %q", f.Name)})
 	}
 
-	if s.Distinct != nil && s.Distinct.Of != nil {
-		out = append(out, use{s.Distinct.Of.expr, "distinct"})
+	for _, of := range s.ranked() {
+		out = append(out, use{of.expr, "distinct"})
 	}
 
 	return out

@@ -116,7 +116,7 @@ func (f *Filter) Label() string {
 type Distinct struct {
 	By []string
 	// Of is nil for prefer = "first". For "min", the combination with the smallest value is kept,
-	// or the first of equal ones.
+	// or the first of equal ones. No expression can use its name.
 	Of    *Derive
 	Range hcl.Range
 }

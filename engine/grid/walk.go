@@ -49,7 +49,7 @@ func (w *walker) run() {
 // begin unbinds all names of a set.
 func (w *walker) begin(sp *setProg) {
 	for v := range sp.at {
-		if !w.p.spec.names[v.info.name].outer {
+		if info := w.p.spec.names[v.info.name]; info == nil || !info.outer {
 			v.cur = idUnbound
 		}
 	}
