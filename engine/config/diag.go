@@ -202,10 +202,7 @@ func WriteDiagnostics(w io.Writer, files map[string]*hcl.File, diags hcl.Diagnos
 			shown.Detail += "\n  with " + a
 		}
 
-		if d.Subject != nil && len(lineOf(d, files)) > longestLine {
-			shown.Subject = nil
-		}
-		if d.Subject != nil && (files[d.Subject.Filename] == nil || shown.Subject == nil) {
+		if d.Subject != nil && (files[d.Subject.Filename] == nil || len(lineOf(d, files)) > longestLine) {
 			// The file is missing or could not be parsed at all, so there is no line to show, or the line is too long.
 			place := d.Subject.Filename
 			if at := d.Subject.Start; at != hcl.InitialPos {

@@ -124,16 +124,12 @@ func (s *sources) file(path string) (*hcl.File, hcl.Diagnostics) {
 // firstError keeps only the first error of a file that HCL cannot parse, and all warnings. Later
 // errors are unreliable.
 func firstError(diags hcl.Diagnostics) hcl.Diagnostics {
-	var out hcl.Diagnostics
-	told := false
-	for _, d := range diags {
-		if d.Severity != hcl.DiagError || !told {
-			out = append(out, d)
-		}
-		told = told || d.Severity == hcl.DiagError
-	}
-
-	return out
+	found := false
+	return slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool {
+		later := found && d.Severity == hcl.DiagError
+		found = found || d.Severity == hcl.DiagError
+		return later
+	})
 }
 
 // ParseFile parses a file in the plan language that is not a plan. Diagnostics show the path
