@@ -381,12 +381,7 @@ func (r *runner) reuse(s *plan.Stage, sr *StageResult) {
 	sr.Reused, sr.Status, sr.Message = true, stage.Status(rec.Status), s.Reason
 	out, err := plan.ReadOutcome(rec)
 	if err != nil {
-		sr.Status, sr.Message = stage.StatusFailed, fmt.Sprintf(
-			"the record of %s cannot be read: %v; run again with --replace %s",
-			s.Address(),
-			err,
-			s.Address(),
-		)
+		sr.Status, sr.Message = stage.StatusFailed, err.Error() // the store accepts only records that can be read
 		return
 	}
 	claim := r.claim(s.Address())
