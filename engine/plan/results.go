@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -66,37 +67,17 @@ func MarshalValues(vals map[string]cty.Value) (json.RawMessage, error) {
 	return json.Marshal(raw)
 }
 
-// UnmarshalValues decodes what MarshalValues encodes.
-func UnmarshalValues(raw json.RawMessage) (map[string]cty.Value, error) {
-	if len(raw) == 0 {
-		return nil, nil
-	}
-	var vals map[string]ctyjson.SimpleJSONValue
-	if err := json.Unmarshal(raw, &vals); err != nil {
-		return nil, err
-	}
-	out := map[string]cty.Value{}
-	for name, v := range vals {
-		out[name] = v.Value
-	}
-	return out, nil
-}
-
 // ReadOutcome returns the outcome that a record describes.
 func ReadOutcome(rec *checkpoint.StageRecord) (*stage.Outcome, error) {
-	out := &stage.Outcome{Status: stage.Status(rec.Status), Message: rec.Message}
-	if err := readPart("counts", rec.Counts, &out.Counts); err != nil {
+	out := &stage.Outcome{Status: stage.Status(rec.Status), Message: rec.Message, Values: map[string]cty.Value{}}
+	var values map[string]ctyjson.SimpleJSONValue
+	err := cmp.Or(readPart("counts", rec.Counts, &out.Counts), readPart("checks", rec.Checks, &out.Checks),
+		readPart("artifacts", rec.Artifacts, &out.Artifacts), readPart("values", rec.Values, &values))
+	if err != nil {
 		return nil, err
 	}
-	if err := readPart("checks", rec.Checks, &out.Checks); err != nil {
-		return nil, err
-	}
-	var err error
-	if out.Artifacts, err = ReadArtifacts(rec); err != nil {
-		return nil, err
-	}
-	if out.Values, err = UnmarshalValues(rec.Values); err != nil {
-		return nil, fmt.Errorf("its values cannot be read: %w", err)
+	for name, v := range values {
+		out.Values[name] = v.Value
 	}
 	return out, nil
 }
