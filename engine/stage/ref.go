@@ -184,8 +184,8 @@ func unwrap[T any](v cty.Value, want cty.Type, what string) (*T, error) {
 		return v.GetAttr("ref").EncapsulatedValue().(*T), nil
 	}
 	if t.IsObjectType() && !IsRef(v) {
-		for it := v.ElementIterator(); it.Next(); {
-			if _, e := it.Element(); IsRef(e) {
+		for _, e := range v.Elements() {
+			if IsRef(e) {
 				return nil, fmt.Errorf("this is several by key; name one, such as %s, or use each.value in a "+
 					"block with for_each", strings.TrimPrefix(describe(e), "the stage "))
 			}
