@@ -361,7 +361,7 @@ func (s *scope) loadChild(d *blockDecl) (*moduleDecl, string, hcl.Diagnostics) {
 	}
 
 	decl, more := s.l.loadModule(abs)
-	if decl == nil && len(more) > 0 && more[0].Subject != nil && more[0].Summary == "Cannot read the plan" {
+	if decl == nil {
 		more = errorAt(a.Expr.Range(), "Cannot read the module",
 			"%s: %s", display(abs), more[0].Detail)
 	}
