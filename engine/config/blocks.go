@@ -60,11 +60,7 @@ func (s *scope) decodeRuntime(d *blockDecl, ctx *hcl.EvalContext) (cty.Value, hc
 		}
 	}
 
-	given := sortedKeys(shared.Attributes)
-	for _, name := range given {
-		diags = append(diags, s.l.sensitiveIn([]hcl.Expression{shared.Attributes[name].Expr}, ctx, nil)...)
-	}
-
+	diags = append(diags, s.l.sensitiveIn(bodyExpressions(&shared), ctx, nil)...)
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
@@ -81,7 +77,7 @@ func (s *scope) decodeRuntime(d *blockDecl, ctx *hcl.EvalContext) (cty.Value, hc
 			"%q is no kind of runtime. Known: %s.", rt.Kind, strings.Join(slices.Sorted(maps.Keys(s.l.runtimes)), ", "))...)
 	}
 
-	for _, name := range given {
+	for _, name := range sortedKeys(shared.Attributes) {
 		if a := d.body.Attributes[name]; !kind.Has(name) && !isNull(a.Expr, ctx) {
 			stage.AddError(&diags, a.NameRange, "Attribute without effect",
 				"Runtimes of kind %s do not use %s; the row would record a value that is not used. Remove it.", rt.Kind, name)
@@ -135,7 +131,7 @@ func splitEnv(a *hclsyntax.Attribute, ctx *hcl.EvalContext) (*hclsyntax.Attribut
 
 		e, _ = e.UnmarkDeep()
 		text, err := convert.Convert(e, cty.String)
-		if err != nil || !text.IsKnown() || text.IsNull() {
+		if err != nil || !stage.IsText(text) {
 			return nil, nil, errorAt(a.Expr.Range(), "Unsuitable value",
 				"env has text: the sensitive value of %s is none.", name.AsString())
 		}
