@@ -109,18 +109,14 @@ func (s *scope) inputDisabled(d *blockDecl, each *eachValue) bool {
 			continue
 		}
 
-		r := refs[0]
-		if _, isStage := s.l.kinds[r.root]; !isStage && r.root != "module" {
-			continue
-		}
-
-		if s.refDisabled(r) {
+		if s.refDisabled(refs[0]) {
 			return true
 		}
 	}
 	return false
 }
 
+// refDisabled reports whether a reference is to a disabled stage, or to the output of a module that is one.
 func (s *scope) refDisabled(r ref) bool {
 	if r.root == "module" {
 		d, ok := s.decl.blocks["module"][r.name]
@@ -133,10 +129,7 @@ func (s *scope) refDisabled(r ref) bool {
 			return false
 		}
 
-		for _, c := range children {
-			if r.key != nil && (c.each == nil || c.each.key != *r.key) {
-				continue
-			}
+		for _, c := range s.referred(r) {
 			v, more := c.output(r.attr, r.rng)
 			return !more.HasErrors() && v.IsKnown() && v.IsNull()
 		}
@@ -156,14 +149,8 @@ func (s *scope) refDisabled(r ref) bool {
 		return len(ins) == 0 && target.forEach == nil
 	}
 
-	for _, in := range ins {
-		if in.Key == *r.key {
-			return false
-		}
-	}
-
 	// An undeclared key is an error that is reported elsewhere, not a disabled instance.
-	return s.keyDeclared(target, *r.key)
+	return s.l.byAddr[s.qualify(r.root+"."+r.name)+keySuffix(*r.key)] == nil && s.keyDeclared(target, *r.key)
 }
 
 // keyDeclared reports whether a for_each contains key, even if that instance is disabled.
@@ -172,7 +159,7 @@ func (s *scope) keyDeclared(d *blockDecl, key string) bool {
 		return false
 	}
 	v, diags := s.eval(d.forEach, nil)
-	if diags.HasErrors() || v.ContainsMarked() || !v.IsKnown() || v.IsNull() {
+	if diags.HasErrors() || v.ContainsMarked() {
 		return false
 	}
 
