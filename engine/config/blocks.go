@@ -84,7 +84,7 @@ func (s *scope) decodeRuntime(d *blockDecl, ctx *hcl.EvalContext) (cty.Value, hc
 		}
 	}
 
-	if more := unusable(rt, d.body); more.HasErrors() {
+	if more := unusable(rt, d.body, secretEnv); more.HasErrors() {
 		return cty.DynamicVal, append(diags, more...)
 	}
 
@@ -247,7 +247,7 @@ const mostWorkers = 1024
 
 // unusable reports values of a runtime's shared attributes that are invalid on every machine, so
 // that they fail at load time and not during a run.
-func unusable(b *stage.Runtime, body *hclsyntax.Body) (diags hcl.Diagnostics) {
+func unusable(b *stage.Runtime, body *hclsyntax.Body, secret map[string]string) (diags hcl.Diagnostics) {
 	bad := func(name, summary, format string, args ...any) {
 		stage.AddError(&diags, body.Attributes[name].Expr.Range(), summary, format, args...)
 	}
@@ -266,6 +266,11 @@ func unusable(b *stage.Runtime, body *hclsyntax.Body) (diags hcl.Diagnostics) {
 	if b.Workers < 0 || b.Workers > mostWorkers {
 		bad("workers", "Unsuitable number of workers", "It is %d; a device has from 1 to %d workers.", b.Workers,
 			mostWorkers)
+	}
+	for _, name := range slices.Concat(sortedKeys(b.Env), sortedKeys(secret)) {
+		if name == "" || strings.Contains(name, "=") {
+			bad("env", "Unsuitable variable", "%q cannot be the name of an environment variable.", name)
+		}
 	}
 
 	return diags
