@@ -109,41 +109,31 @@ type Reasons uint64
 
 // Reasons defined by the library.
 const (
-	Idle         Reasons = 0x1
-	AppClocks    Reasons = 0x2 // clocks were set by a user
-	PowerCap     Reasons = 0x4
-	HwSlowdown   Reasons = 0x8
-	SyncBoost    Reasons = 0x10
-	SwThermal    Reasons = 0x20
-	HwThermal    Reasons = 0x40
-	PowerBrake   Reasons = 0x80
-	DisplayClock Reasons = 0x100
+	Idle      Reasons = 1 << iota
+	AppClocks         // clocks were set by a user
+	PowerCap
+	HwSlowdown
+	SyncBoost
+	SwThermal
+	HwThermal
+	PowerBrake
+	DisplayClock
+
 	// Harmful are the reasons that invalidate measurements.
 	Harmful = HwSlowdown | SwThermal | HwThermal | PowerBrake
 )
 
-var reasonNames = []struct {
-	bit  Reasons
-	name string
-}{
-	{Idle, "idle"},
-	{AppClocks, "application clocks"},
-	{PowerCap, "power cap"},
-	{HwSlowdown, "hardware slowdown"},
-	{SyncBoost, "sync boost"},
-	{SwThermal, "software thermal slowdown"},
-	{HwThermal, "hardware thermal slowdown"},
-	{PowerBrake, "power brake"},
-	{DisplayClock, "display clock"},
-}
+// reasonNames are the names of the reasons in the order of their bits.
+var reasonNames = []string{"idle", "application clocks", "power cap", "hardware slowdown", "sync boost",
+	"software thermal slowdown", "hardware thermal slowdown", "power brake", "display clock"}
 
 // String returns the names of the reasons, or "none".
 func (r Reasons) String() string {
 	var names []string
-	for _, n := range reasonNames {
-		if r&n.bit != 0 {
-			names = append(names, n.name)
-			r &^= n.bit
+	for i, name := range reasonNames {
+		if bit := Reasons(1 << i); r&bit != 0 {
+			names = append(names, name)
+			r &^= bit
 		}
 	}
 
