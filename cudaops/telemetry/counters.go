@@ -14,7 +14,7 @@ type Set struct {
 }
 
 // Builtin returns the built-in metrics.
-func Builtin() *Set { return &Set{slices.Clone(builtin)} }
+func Builtin() *Set { return &Set{slices.Clone(known().Metrics)} }
 
 // Metrics returns the metrics of the set in order. Callers must not change them.
 func (s *Set) Metrics() []Metric { return s.metrics }
@@ -41,18 +41,13 @@ func (s *Set) AddCSV(r io.Reader, name string) error {
 			return fmt.Errorf("%s:%d: %q is no DCGM field: it starts with DCGM_FI_ or DCGM_EXP_", name, n, field)
 		}
 
-		kind := Gauge
-		switch typ {
-		case "gauge":
-		case "counter":
-			kind = Counter
-		case "label":
-			continue // text values
+		switch kind := Kind(typ); kind {
+		case Gauge, Counter:
+			s.add(field, help, kind)
+		case "label": // text values
 		default:
 			return fmt.Errorf("%s:%d: the type of %s is %q; known are gauge, counter and label", name, n, field, typ)
 		}
-
-		s.add(field, help, kind)
 	}
 
 	if err := sc.Err(); err != nil {

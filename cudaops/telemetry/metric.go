@@ -1,18 +1,21 @@
 package telemetry
 
 import (
+	_ "embed"
+	"encoding/json"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Kind determines how readings of a metric are summarized.
-type Kind int
+type Kind string
 
 // Kinds of metrics.
 const (
-	Gauge   Kind = iota // a state: statistics over the samples
-	Counter             // increases: the sum of increases
-	Code                // the last error code: the set of codes
+	Gauge   Kind = "gauge"   // a state: statistics over the samples
+	Counter Kind = "counter" // increases: the sum of increases
+	Code    Kind = "code"    // the last error code: the set of codes
 )
 
 // Metric describes a reading. Values are stored in Unit.
@@ -37,49 +40,20 @@ const (
 	XID         = "nvidia_xid_errors"
 )
 
-const mib = 1.048576e-3 // MiB in GB
+//go:embed metrics.json
+var knownJSON []byte
 
-// builtin are the built-in metrics.
-var builtin = []Metric{
-	{"DCGM_FI_DEV_POWER_USAGE", Power, "GPU Power Usage", "W", 1, Gauge},
-	{"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", Energy, "GPU Energy Consumption", "J", 1e-3, Counter},
-	{"DCGM_FI_DEV_GPU_UTIL", Utilization, "GPU Utilization", "%", 1, Gauge},
-	{"DCGM_FI_DEV_MEM_COPY_UTIL", "nvidia_memory_utilization", "GPU Memory Utilization", "%", 1, Gauge},
-	{"DCGM_FI_DEV_FB_USED", MemoryUsed, "GPU Memory Used", "GB", mib, Gauge},
-	{"DCGM_FI_DEV_FB_FREE", "nvidia_memory_free", "GPU Memory Free", "GB", mib, Gauge},
-	{"DCGM_FI_DEV_FB_TOTAL", "nvidia_memory_total", "GPU Memory Total", "GB", mib, Gauge},
-	{"DCGM_FI_DEV_SM_CLOCK", SMClock, "SM Clock", "MHz", 1, Gauge},
-	{"DCGM_FI_DEV_MEM_CLOCK", MemClock, "Memory Clock", "MHz", 1, Gauge},
-	{"DCGM_FI_DEV_GPU_TEMP", Temperature, "GPU Temperature", "C", 1, Gauge},
-	{"DCGM_FI_DEV_MEMORY_TEMP", "nvidia_memory_temperature", "GPU Memory Temperature", "C", 1, Gauge},
-	{"DCGM_FI_DEV_POWER_MGMT_LIMIT", "nvidia_power_management_limit", "GPU Power Limit", "W", 1, Gauge},
-	{"DCGM_FI_DEV_ENC_UTIL", "nvidia_encoder_utilization", "GPU Encoder Utilization", "%", 1, Gauge},
-	{"DCGM_FI_DEV_DEC_UTIL", "nvidia_decoder_utilization", "GPU Decoder Utilization", "%", 1, Gauge},
-	{"DCGM_FI_PROF_SM_ACTIVE", "nvidia_sm_utilization", "SM Utilization", "%", 100, Gauge},
-	{"DCGM_FI_DEV_XID_ERRORS", XID, "XID Errors", "code", 1, Code},
-	{"DCGM_FI_DEV_POWER_VIOLATION", "nvidia_power_violation", "Power Violation", "us", 1e-3, Counter},
-	{"DCGM_FI_DEV_THERMAL_VIOLATION", "nvidia_thermal_violation", "Thermal Violation", "us", 1e-3, Counter},
-}
-
-// units maps the notations in help texts to stored units. Case is significant: mJ is a millijoule, MJ a
-// megajoule.
-var units = map[string]struct {
-	unit   string
-	factor float64
-}{
-	"W": {"W", 1}, "mW": {"W", 1e-3}, "kW": {"W", 1e3},
-	"J": {"J", 1}, "mJ": {"J", 1e-3}, "kJ": {"J", 1e3}, "MJ": {"J", 1e6},
-	"B": {"GB", 1e-9}, "bytes": {"GB", 1e-9}, "KB": {"GB", 1e-6}, "kB": {"GB", 1e-6}, "MB": {"GB", 1e-3},
-	"GB":  {"GB", 1},
-	"KiB": {"GB", mib / 1024}, "MiB": {"GB", mib}, "GiB": {"GB", mib * 1024},
-	"B/s": {"GB/s", 1e-9}, "KB/s": {"GB/s", 1e-6}, "MB/s": {"GB/s", 1e-3}, "GB/s": {"GB/s", 1},
-	"bytes/s": {"GB/s", 1e-9},
-	"ns":      {"us", 1e-3}, "us": {"us", 1}, "µs": {"us", 1}, "μs": {"us", 1}, "ms": {"us", 1e3}, "s": {"us", 1e6},
-	"Hz": {"MHz", 1e-6}, "kHz": {"MHz", 1e-3}, "MHz": {"MHz", 1}, "GHz": {"MHz", 1e3},
-	"%": {"%", 1}, "percent": {"%", 1},
-	"C": {"C", 1}, "°C": {"C", 1}, "℃": {"C", 1}, "degree-c": {"C", 1}, "celsius": {"C", 1},
-	"count": {"count", 1},
-}
+// known returns the built-in metrics and, by stored unit, the notations in help texts with their factors. The case of
+// notations is significant: mJ is a millijoule, MJ a megajoule.
+var known = sync.OnceValue(func() (k struct {
+	Metrics []Metric
+	Units   map[string]map[string]float64
+}) {
+	if err := json.Unmarshal(knownJSON, &k); err != nil {
+		panic("telemetry: metrics.json: " + err.Error())
+	}
+	return k
+})
 
 var inUnit = regexp.MustCompile(`\(\s*in\s+([^)\s]+)\s*\)`)
 
@@ -91,16 +65,22 @@ func unitOf(field, help string) (unit string, factor float64, ok bool) {
 		return "", 0, false
 	}
 
-	u, ok := units[m[1]]
-	if !ok {
-		// The case of words is ignored, that of symbols is not.
-		u, ok = units[strings.ToLower(m[1])]
-		ok = ok && len(m[1]) > 3
+	for unit, notations := range known().Units {
+		factor, ok := notations[m[1]]
+		if !ok && len(m[1]) > 3 { // the case of words is ignored, that of symbols is not
+			factor, ok = notations[strings.ToLower(m[1])]
+		}
+		if !ok {
+			continue
+		}
+
+		if unit == "%" && strings.HasPrefix(field, "DCGM_FI_PROF_") {
+			factor = 100
+		}
+		return unit, factor, true
 	}
-	if u.unit == "%" && strings.HasPrefix(field, "DCGM_FI_PROF_") {
-		u.factor = 100
-	}
-	return u.unit, u.factor, ok
+
+	return "", 0, false
 }
 
 // custom returns the metric of a field that is not built in.

@@ -111,12 +111,12 @@ DCGM_FI_DRIVER_VERSION, label, Driver
 	for field, want := range map[string]Metric{
 		"DCGM_FI_DEV_THERMAL_VIOLATION":    {Name: "nvidia_thermal_violation", Unit: "us", Factor: 1e-3, Kind: Counter},
 		"DCGM_FI_DEV_SYNC_BOOST_VIOLATION": {Name: "nvidia_sync_boost_violation", Unit: "us", Factor: 1, Kind: Counter},
-		"DCGM_FI_DEV_FB_RESERVED":          {Name: "nvidia_fb_reserved", Unit: "GB", Factor: 1.048576e-3},
-		"DCGM_FI_PROF_DRAM_ACTIVE":         {Name: "nvidia_dram_active", Unit: "%", Factor: 100},
-		"DCGM_FI_PROF_SM_OCCUPANCY":        {Name: "nvidia_sm_occupancy", Unit: "%", Factor: 100},
-		"DCGM_FI_DEV_MADE_UP":              {Name: "nvidia_made_up", Unit: "J", Factor: 1e-3},
-		"DCGM_FI_DEV_BIG":                  {Name: "nvidia_big", Unit: "J", Factor: 1e6},
-		"DCGM_FI_DEV_MEMORY_TEMP":          {Name: "nvidia_memory_temperature", Unit: "C", Factor: 1},
+		"DCGM_FI_DEV_FB_RESERVED":          {Name: "nvidia_fb_reserved", Unit: "GB", Factor: 1.048576e-3, Kind: Gauge},
+		"DCGM_FI_PROF_DRAM_ACTIVE":         {Name: "nvidia_dram_active", Unit: "%", Factor: 100, Kind: Gauge},
+		"DCGM_FI_PROF_SM_OCCUPANCY":        {Name: "nvidia_sm_occupancy", Unit: "%", Factor: 100, Kind: Gauge},
+		"DCGM_FI_DEV_MADE_UP":              {Name: "nvidia_made_up", Unit: "J", Factor: 1e-3, Kind: Gauge},
+		"DCGM_FI_DEV_BIG":                  {Name: "nvidia_big", Unit: "J", Factor: 1e6, Kind: Gauge},
+		"DCGM_FI_DEV_MEMORY_TEMP":          {Name: "nvidia_memory_temperature", Unit: "C", Factor: 1, Kind: Gauge},
 	} {
 		var m Metric
 		for _, of := range s.Metrics() {
