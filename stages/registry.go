@@ -31,7 +31,7 @@ type Set struct {
 func All() *Set { return With(runtimes.Kinds()) }
 
 // With makes the set of all kinds for runtimes of other kinds.
-func With(kinds []runtimes.Kind) *Set {
+func With(kinds []*runtimes.Kind) *Set {
 	s := &Set{Kinds: map[string]stage.Kind{}, pools: runtimes.NewPools(kinds)}
 	for _, k := range []stage.Kind{
 		preflight.Kind(preflight.Checks(s.pools, nvml.Open)),

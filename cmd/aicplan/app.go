@@ -36,7 +36,7 @@ type app struct {
 	secrets        *textutil.Secrets // values of sensitive variables
 	sensitive      []string          // names of the root module's sensitive variables
 	code           int               // exit code of a command that returned no error
-	kinds          []runtimes.Kind
+	kinds          []*runtimes.Kind
 	set            *stages.Set       // nil before a command needs it
 	opened         *checkpoint.Store // nil before a command needs it
 	provided       []io.Closer

@@ -61,11 +61,10 @@ func (c *doctorCmd) Run(a *app) error {
 func withoutGPU() string {
 	text := "Without a GPU it measures:\n"
 	for _, k := range runtimes.Kinds() {
-		about := k.About()
-		if about.UsesGPUs && !about.OnProcessor {
+		if k.UsesGPUs && !k.OnProcessor {
 			continue
 		}
-		text += fmt.Sprintf("  %-9s %s\n", about.Name, about.Summary)
+		text += fmt.Sprintf("  %-9s %s\n", k.Name, k.Summary)
 	}
 	return text + "  To begin with: aicplan apply plans/quickstart.hcl\n"
 }

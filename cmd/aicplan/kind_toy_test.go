@@ -19,8 +19,8 @@ import (
 
 // toyKind is a kind of runtimes in one file. Adding one requires only its value and an entry in a list.
 // Its latency is the option speed times the case's n.
-func toyKind(instrument int) runtimes.Kind {
-	return &toy{runtimes.Base{
+func toyKind(instrument int) *runtimes.Kind {
+	return &runtimes.Kind{
 		RuntimeKind: stage.RuntimeKind{
 			Name: "toy", Summary: "multiplies", Stability: stage.Experimental, Instrument: instrument,
 			Options: []stage.Option{
@@ -52,7 +52,10 @@ func toyKind(instrument int) runtimes.Kind {
 			}
 			return h, nil
 		},
-	}}
+		Slots: func(_ *runtimes.Pools, spec worker.Spec, _ *stage.Runtime) ([]worker.Slot, error) {
+			return []worker.Slot{{Name: "w0", Device: -1, Spec: spec}}, nil
+		},
+	}
 }
 
 // toyHost adds attachments to its cases.
@@ -65,13 +68,6 @@ type toyHost struct {
 func (h *toyHost) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
 	h.out = out
 	return h.Sequential.Serve(ctx, in, out)
-}
-
-type toy struct{ runtimes.Base }
-
-// Slots implements runtimes.Kind.
-func (*toy) Slots(_ *runtimes.Pools, spec worker.Spec, _ *stage.Runtime) ([]worker.Slot, error) {
-	return []worker.Slot{{Name: "w0", Device: -1, Spec: spec}}, nil
 }
 
 // serve returns what a server test would: rates and times without a latency, a small attachment and a

@@ -41,7 +41,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 }
 
 // mainWith is Main with other kinds of runtimes.
-func mainWith(kinds []runtimes.Kind, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func mainWith(kinds []*runtimes.Kind, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	cli := &cli{}
 	app := &app{stdin: stdin, environ: os.Environ(), kinds: kinds}
 	terminal := app.isTerminal(stdout)

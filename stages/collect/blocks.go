@@ -156,8 +156,8 @@ func (c *Config) settle(bad func(summary, format string, args ...any)) {
 	if c.Breaker != nil {
 		l.TripAfter = defaultTrip
 	}
-	if c.runtime != nil && c.about().FirstDeadline > 0 {
-		l.First = worker.Duration(c.about().FirstDeadline)
+	if c.runtime != nil && c.kind().FirstDeadline > 0 {
+		l.First = worker.Duration(c.kind().FirstDeadline)
 	}
 	for i, block := range []any{c.Breaker, c.Retry, c.Deadline} {
 		if err := fill(&l, block); err != nil {

@@ -173,10 +173,10 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		case !c.Bind.Type().IsObjectType() && !c.Bind.Type().IsMapType():
 			bad("Wrong binding", "bind is %s; it must be an object such as { module = ..., run = ... }.",
 				c.Bind.Type().FriendlyName())
-		case c.runtime != nil && c.about().Binds == "":
+		case c.runtime != nil && c.kind().Binds == "":
 			bad("Wrong binding", "%s is of kind %s, which takes no binding; remove bind.", c.runtime.Address, c.runtime.Kind)
-		case c.runtime != nil && c.about().CheckWords != nil:
-			if err := c.about().CheckWords(c.bind.(map[string]any)); err != nil {
+		case c.runtime != nil && c.kind().CheckWords != nil:
+			if err := c.kind().CheckWords(c.bind.(map[string]any)); err != nil {
 				bad("Wrong binding", "bind: %s.", err)
 			}
 		}
@@ -197,7 +197,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 
 	if c.runtime != nil {
 		c.pools.Use(c.runtime, c.hosted())
-		if idle := c.Measure.unused(c.about().Measure); len(idle) > 0 {
+		if idle := c.Measure.unused(c.kind().Measure); len(idle) > 0 {
 			diags = append(diags, stage.WarningAt(cc.Range, "Settings without effect",
 				"Runtimes of kind %s do not use %s of the measure block; changing one would measure everything again for "+
 					"nothing. Remove them.", c.runtime.Kind, strings.Join(idle, ", "))...)
@@ -240,7 +240,4 @@ func (c *Config) Inputs() []stage.Input {
 }
 
 // kind returns the kind of the runtime.
-func (c *Config) kind() runtimes.Kind { return c.pools.Kind(c.runtime.Kind) }
-
-// about returns the properties of the runtime's kind.
-func (c *Config) about() *runtimes.Base { return c.kind().About() }
+func (c *Config) kind() *runtimes.Kind { return c.pools.Kind(c.runtime.Kind) }

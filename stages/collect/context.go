@@ -22,13 +22,13 @@ func (c *Config) Context(spec *grid.Spec, env *runtimes.Environment) checkpoint.
 	if packages := c.packagesIn(code); len(packages) > 0 {
 		ctx.Extra["packages"] = packages
 	}
-	if c.about().UsesGPUs && len(env.Variables) > 0 {
+	if c.kind().UsesGPUs && len(env.Variables) > 0 {
 		ctx.Extra["variables"] = env.Variables
 	}
 	if c.kindFilesID != "" {
 		ctx.Extra["files"] = c.kindFilesID
 	}
-	if minor := minorVersion(env.Env["python"]); c.about().Interpreted && minor != "" {
+	if minor := minorVersion(env.Env["python"]); c.kind().Interpreted && minor != "" {
 		ctx.Extra["python"] = minor
 	}
 	if c.runtime.Workers > 1 { // the workers share a device
@@ -42,7 +42,7 @@ func (c *Config) Context(spec *grid.Spec, env *runtimes.Environment) checkpoint.
 func (c *Config) origin(spec *grid.Spec, env *runtimes.Environment) checkpoint.Context {
 	ctx := checkpoint.Context{Op: spec.Op, Runtime: c.runtime.Kind, Framework: env.Framework, Version: env.Version,
 		Device: env.Device, Measure: c.measured(), Extra: map[string]any{}}
-	if v := c.about().Instrument; v > 0 {
+	if v := c.kind().Instrument; v > 0 {
 		ctx.Extra[instrumentWord] = v
 	}
 	if len(c.readIDs) > 0 {
@@ -107,7 +107,7 @@ const versionWord = "version"
 func (c *Config) stated() bool {
 	b, _ := c.bind.(map[string]any)
 	_, ok := b[versionWord]
-	return ok && c.about().HasCode
+	return ok && c.kind().Entry != nil
 }
 
 // workerBind returns the binding that is sent to the worker.
@@ -141,7 +141,7 @@ func (c *Config) excluded() map[string]string {
 	for path, why := range c.runtimeBeside() {
 		out["runtime."+path] = why
 	}
-	for _, b := range c.about().Collect {
+	for _, b := range c.kind().Collect {
 		if b.Beside {
 			out["blocks."+b.Name] = b.Doc
 		}
@@ -157,7 +157,7 @@ func (c *Config) excluded() map[string]string {
 func (c *Config) runtimeBeside() map[string]string {
 	out := maps.Clone(runtimes.Beside)
 	for name, v := range c.runtime.Options {
-		if o := c.about().Option(name); c.about().Beside(name) {
+		if o := c.kind().Option(name); c.kind().Beside(name) {
 			out["options."+name] = "the kind of the runtime declares it"
 		} else if text, err := json.Marshal(stage.Plain(v)); o != nil && err == nil && string(text) == o.Default {
 			out["options."+name] = "it is the default"

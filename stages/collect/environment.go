@@ -46,7 +46,7 @@ func (c *Config) expect(ctx context.Context, store *checkpoint.Store, address, p
 // withCode returns a copy of an environment with the code that workers would import now. It returns env if workers do
 // not report code, or if the binding states a version.
 func (c *Config) withCode(op, planDir string, env *runtimes.Environment) *runtimes.Environment {
-	if c.stated() || !c.about().HasCode {
+	if c.stated() || c.kind().Entry == nil {
 		return env
 	}
 
@@ -246,7 +246,7 @@ func (c *Config) differences(a, b *runtimes.Environment) string {
 	differ("framework", a.Framework, b.Framework)
 	differ("version", a.Version, b.Version)
 	differ("device", a.Device, b.Device)
-	if x, y := minorVersion(a.Env["python"]), minorVersion(b.Env["python"]); c.about().Interpreted && x != "" && y != "" {
+	if x, y := minorVersion(a.Env["python"]), minorVersion(b.Env["python"]); c.kind().Interpreted && x != "" && y != "" {
 		differ("python", x, y)
 	}
 	return strings.Join(out, ", ")

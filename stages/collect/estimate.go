@@ -41,7 +41,7 @@ func (p *planning) estimate() error {
 	}
 
 	if p.onGPUs() {
-		one := p.kind().OneWorker(p.runtime)
+		one := p.kind().HasOneWorker(p.runtime)
 		p.counts.GPUs, p.counts.PerGPU = p.atOnce, !one && !p.Elsewhere()
 		if spec, _ := p.peaks(); spec != nil {
 			p.counts.NodeGPUs = spec.Node.NumGPUsPerNode
@@ -77,7 +77,7 @@ func (c *Config) workers(env *runtimes.Environment) int {
 	if env != nil && env.Workers > 0 {
 		return env.Workers
 	}
-	if c.kind().OneWorker(c.runtime) {
+	if c.kind().HasOneWorker(c.runtime) {
 		return 1
 	}
 	if c.onGPUs() {
@@ -97,7 +97,8 @@ func (p *planning) fromPeaks() error {
 	if spec == nil {
 		return nil
 	}
-	if each := p.kind().OpSeconds(op, p.settings); each > 0 {
+	if fixed := p.kind().OpSeconds; fixed != nil && fixed(op, p.settings) > 0 {
+		each := fixed(op, p.settings)
 		p.counts.Seconds = each * float64(p.counts.Collect) / float64(p.atOnce)
 		p.basis("no earlier run: every case takes %.3g s, whatever its kernels take", each)
 		return nil
@@ -124,12 +125,17 @@ func (p *planning) fromPeaks() error {
 
 // timeOf sets the time to that of n cases whose kernels are like those of a sample. It reports whether it is known.
 func (p *planning) timeOf(sample []rules.Kernel, n int) bool {
+	seconds := p.kind().CaseSeconds
+	if seconds == nil {
+		return false
+	}
+
 	total, known := 0.0, 0
 	bind, _ := p.bind.(map[string]any)
 	for _, k := range sample {
 		_, k.Collector = bind["run"]
 		_, k.Cold = bind["cache"]
-		if each := p.kind().CaseSeconds(p.runtime, p.settings, k); k.Seconds > 0 && each > 0 {
+		if each := seconds(p.runtime, p.settings, k); k.Seconds > 0 && each > 0 {
 			total += each
 			known++
 		}
@@ -164,7 +170,7 @@ func (j *job) sample() arrow.Record {
 // belongs to. It returns nil if they are unknown.
 func (p *planning) peaks() (*systems.Spec, string) {
 	if !p.onGPUs() {
-		about := p.about()
+		about := p.kind()
 		if about.PeakFlops == 0 {
 			return nil, ""
 		}
@@ -378,7 +384,7 @@ func (c *Config) measuresLike(of *durationContext, alike bool) bool {
 		return true
 	}
 	want, ok := c.measured().(measure.Settings)
-	return of.Extra.Instrument == c.about().Instrument && (!ok || costs(of.Measure) == costs(want))
+	return of.Extra.Instrument == c.kind().Instrument && (!ok || costs(of.Measure) == costs(want))
 }
 
 // costs returns s reduced to the settings that affect the duration of a case, which are those that kinds

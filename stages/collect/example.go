@@ -75,7 +75,7 @@ func (j *job) examples() (tasks []int32) {
 
 // example returns the example for a case, or nil if workers do not compile or it failed.
 func (s *source) example(task int) *worker.Example {
-	if !s.run.about().NamesOps {
+	if !s.run.kind().NamesOps {
 		return nil
 	}
 	if s.examples == nil {

@@ -28,7 +28,7 @@ func (c *Config) Elsewhere() bool { return c.place.Elsewhere() }
 // Warm implements stage.DeviceUser. It returns the runtime's address if the workers keep running after a
 // stage, or "" if the kind of the runtime stops them.
 func (c *Config) Warm() string {
-	if c.about().Released {
+	if c.kind().Released {
 		return ""
 	}
 	return c.runtime.Address
@@ -83,7 +83,7 @@ func (c *Config) number(name string) int {
 
 // onOneNode reports whether the servers of the runtime run on one node.
 func (c *Config) onOneNode() bool {
-	if !c.about().OneNode {
+	if !c.kind().OneNode {
 		return false
 	}
 	command := option[[]any](c.runtime, "command")

@@ -32,7 +32,7 @@ func (c *Config) Forecast(at hcl.Range, in stage.Forecasts) (*stage.Forecast, hc
 		return nil, diags
 	}
 
-	f := &stage.Forecast{Info: g.Info, Origin: c.runtime.Address, Open: !c.about().Closed, Rows: g.Rows}
+	f := &stage.Forecast{Info: g.Info, Origin: c.runtime.Address, Open: !c.kind().Closed, Rows: g.Rows}
 	f.Info.Perf = c.perfTable(g.Info.Perf)
 	f.Info.Framework, f.Info.System, f.Info.Runtime = c.runtime.Framework, c.system, c.runtime.Name
 	add := func(names ...string) {
@@ -49,8 +49,8 @@ func (c *Config) Forecast(at hcl.Range, in stage.Forecasts) (*stage.Forecast, hc
 		add(field.Name)
 	}
 
-	add(c.about().Columns...)
-	if len(c.about().Measure) > 0 {
+	add(c.kind().Columns...)
+	if len(c.kind().Measure) > 0 {
 		add(measuredColumns...)
 	}
 

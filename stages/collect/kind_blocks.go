@@ -35,7 +35,7 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 		return diags // Check reports the error
 	}
 
-	kind := c.pools.Kind(rt.Kind).About()
+	kind := c.pools.Kind(rt.Kind)
 	for _, b := range common.Blocks {
 		if b.Type == "measure" && len(kind.Measure) == 0 {
 			stage.AddError(&diags, b.DefRange(), "Wrong measure block",
@@ -87,11 +87,11 @@ func (c *Config) workerBlocks() (json.RawMessage, error) {
 
 // measured returns the measure settings that are part of keys, or nil if the workers use none.
 func (c *Config) measured() any {
-	if len(c.about().Measure) == 0 {
+	if len(c.kind().Measure) == 0 {
 		return nil
 	}
 	s := c.settings
-	if !slices.Contains(c.about().Measure, "operating_point") {
+	if !slices.Contains(c.kind().Measure, "operating_point") {
 		s.OperatingPoint = "" // workers without a power cap have no operating point
 	}
 	return s

@@ -107,13 +107,13 @@ func (c *Config) perfTable(ofGrid string) string {
 	if ofGrid != "" {
 		return ofGrid
 	}
-	return c.about().Table
+	return c.kind().Table
 }
 
 // schema returns the columns that the rows of a grid may have.
 func (c *Config) schema(ofGrid, op string) rows.Schema {
 	perf := c.perfTable(ofGrid)
-	s := rows.SchemaOf(c.tables, perf, len(c.about().Measure) > 0)
+	s := rows.SchemaOf(c.tables, perf, len(c.kind().Measure) > 0)
 	if o, ok := catalog.LookupOp(op); ok && perf == "" {
 		// The rows may belong to the table of the op, although the grid does not name it.
 		if t, ok := catalog.Lookup(o.Table); ok && t.ZeroLegal {

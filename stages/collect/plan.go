@@ -22,9 +22,9 @@ func (c *Config) opName(gridOp string) string {
 // KeyExtra implements stage.Keyer: the environment as far as it is known
 // without a worker, and the selection of cases.
 func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.Diagnostics) {
-	if c.bind != nil {
+	if bind, ok := c.bind.(map[string]any); ok && c.kind().Bind != nil {
 		var err error
-		if c.bind, err = c.kind().Bind(c.bind, pc.PlanDir); err != nil {
+		if c.bind, err = c.kind().Bind(bind, pc.PlanDir); err != nil {
 			return nil, (&planError{err, "Cannot read the kernel"}).diagnostics(pc)
 		}
 	}

@@ -176,7 +176,7 @@ func (p *planning) locate(ctx context.Context) error {
 		return nil
 	}
 
-	if len(p.runtime.Launcher) == 0 {
+	if len(p.runtime.Launcher) == 0 && p.kind().Problem != nil {
 		if problem := p.kind().Problem(p.runtime, p.blocks); problem != "" {
 			p.warn("%s", problem)
 		}

@@ -19,8 +19,8 @@ func (c *Config) checkReads() error {
 		return nil
 	}
 	switch {
-	case c.runtime == nil || c.about().Reads:
-	case c.about().Binds == "":
+	case c.runtime == nil || c.kind().Reads:
+	case c.kind().Binds == "":
 		return fmt.Errorf("workers of kind %s read no files; remove reads and reads_files", c.runtime.Kind)
 	case stage.IsSet(c.Reads): // but a kernel may include files, and is compiled from their content
 		return fmt.Errorf("workers of kind %s read no files of other stages; remove reads", c.runtime.Kind)
@@ -46,7 +46,10 @@ func (c *Config) resolve(ctx context.Context, pc *stage.PlanContext) (bool, erro
 	}
 
 	var err error
-	c.kindFiles, c.kindFilesID = c.kind().Files(c.runtime, pc.PlanDir, c.blocks), ""
+	c.kindFiles, c.kindFilesID = nil, ""
+	if files := c.kind().Files; files != nil {
+		c.kindFiles = files(c.runtime, pc.PlanDir, c.blocks)
+	}
 	if len(c.kindFiles) > 0 {
 		if c.kindFilesID, err = contentOf(ctx, c.kindFiles); err != nil {
 			return false, err

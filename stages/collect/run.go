@@ -279,7 +279,10 @@ func (r *running) order() ([]int, error) {
 
 	// Try cases that never failed first.
 	slices.SortStableFunc(order, func(a, b int) int { return rank(r.job.tried[a]) - rank(r.job.tried[b]) })
-	return r.job.together(order, r.kind().RestartColumns(r.runtime, r.job.cases.Columns()), "the runtime")
+	if columns := r.kind().RestartColumns; columns != nil {
+		return r.job.together(order, columns(r.runtime, r.job.cases.Columns()), "the runtime")
+	}
+	return order, nil
 }
 
 // rank sorts false before true.

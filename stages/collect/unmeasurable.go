@@ -47,7 +47,7 @@ func (c *Config) unmeasurable(cases *grid.Cases, planDir string) error {
 // optionRefuses returns an error if a column that replaces an option of the runtime has a value that the option does
 // not accept. Cases are recorded, and such a value may be a URL with a secret.
 func (c *Config) optionRefuses(cases *grid.Cases) error {
-	about := c.about()
+	about := c.kind()
 	if about.Check == nil {
 		return nil // only kinds that check cases have such columns
 	}
@@ -66,7 +66,7 @@ func (c *Config) optionRefuses(cases *grid.Cases) error {
 // functionUnknown returns an error if no file of the runtime's path has the function that workers would
 // call. The files are parsed and not run.
 func (c *Config) functionUnknown(cases *grid.Cases, planDir string) error {
-	if !c.about().NamesOps || c.bind != nil {
+	if !c.kind().NamesOps || c.bind != nil {
 		return nil
 	}
 
@@ -97,7 +97,7 @@ func (c *Config) functionUnknown(cases *grid.Cases, planDir string) error {
 // checkOf returns the function that checks cases as workers do, or nil if the kind has none or a value is not known
 // yet.
 func (c *Config) checkOf(planDir string) (func(worker.Case) error, error) {
-	about := c.about()
+	about := c.kind()
 	switch {
 	case c.bind != nil && about.CheckBinding != nil:
 		raw, err := json.Marshal(c.bind)
@@ -139,12 +139,12 @@ func (c *Config) invalidCases(cases *grid.Cases, planDir string) (n int, example
 	}
 
 	name := c.opName(cases.Spec.Op)
-	at := slices.IndexFunc(c.about().Ops, func(o stage.Op) bool { return o.Name == name })
+	at := slices.IndexFunc(c.kind().Ops, func(o stage.Op) bool { return o.Name == name })
 	if at < 0 {
 		return 0, ""
 	}
 
-	words := c.about().Ops[at].Words
+	words := c.kind().Ops[at].Words
 	type column struct {
 		name string
 		at   int
@@ -183,7 +183,7 @@ func (c *Config) invalidCases(cases *grid.Cases, planDir string) (n int, example
 // opUnknown returns an error if the kind of runtime does not measure the op or if the grid lacks
 // parameters of the op. A collect with a binding may use any name.
 func (c *Config) opUnknown(cases *grid.Cases) error {
-	known := c.about().Ops
+	known := c.kind().Ops
 	if len(known) == 0 || c.bind != nil {
 		return nil
 	}
@@ -211,7 +211,7 @@ func (c *Config) opUnknown(cases *grid.Cases) error {
 
 	if known[i].Bound {
 		return fmt.Errorf("op %q measures what the collect binds, and it binds nothing; name %s with bind", name,
-			c.about().Binds)
+			c.kind().Binds)
 	}
 
 	var missing []string

@@ -80,7 +80,7 @@ func Needs(rt *stage.Runtime, why string) *stage.Outcome {
 // that an error that affects all cases is reported before the first case.
 func (c *Config) configure(set *worker.Settings, op string) (err error) {
 	set.Seed = c.settings.Seed
-	if len(c.about().Measure) > 0 {
+	if len(c.kind().Measure) > 0 {
 		if set.Measure, err = json.Marshal(c.settings); err != nil {
 			return fmt.Errorf("measure settings: %w", err)
 		}
@@ -91,7 +91,7 @@ func (c *Config) configure(set *worker.Settings, op string) (err error) {
 	}
 
 	bind := c.workerBind()
-	if bind == nil && c.about().NamesOps {
+	if bind == nil && c.kind().NamesOps {
 		bind = map[string]any{}
 	}
 	if bind != nil {

@@ -248,10 +248,10 @@ func TestSeedRefusesWhatItCannotPlace(t *testing.T) {
 
 // anyOp are the kinds of runtimes with no list of ops, so that a test can plan
 // any table on a processor.
-func anyOp() []runtimes.Kind {
+func anyOp() []*runtimes.Kind {
 	kinds := runtimes.Kinds()
 	for _, k := range kinds {
-		k.About().Ops = nil
+		k.Ops = nil
 	}
 	return kinds
 }

@@ -79,7 +79,7 @@ func wrongDevice(n *doctor.Node, t Target) []doctor.Finding {
 }
 
 func libraries(pools *runtimes.Pools, t Target) []doctor.Finding {
-	needed := pools.Kind(t.Runtime.Kind).About().Libraries
+	needed := pools.Kind(t.Runtime.Kind).Libraries
 	switch {
 	case len(needed) == 0:
 		return []doctor.Finding{{Result: doctor.Pass,

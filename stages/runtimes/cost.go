@@ -30,8 +30,8 @@ const (
 	powerEdges       = 0.4    // `power = true` takes so much more than power_min_seconds: steps of the counter
 )
 
-// CaseSeconds implements Kind.
-func (*onCUDA) CaseSeconds(rt *stage.Runtime, s measure.Settings, k rules.Kernel) float64 {
+// cudaSeconds is the CaseSeconds of cuda.
+func cudaSeconds(_ *stage.Runtime, s measure.Settings, k rules.Kernel) float64 {
 	kernel := k.Seconds
 	if s.Protocol == measure.ProtocolReference {
 		return cudaHostSeconds + referenceExecutions*kernel
@@ -54,8 +54,8 @@ func (*onCUDA) CaseSeconds(rt *stage.Runtime, s measure.Settings, k rules.Kernel
 	return cudaHostSeconds + passes*(s.IdleGapSeconds+passSeconds(s, blocks, least, kernel))/cudaBusyShare + extra
 }
 
-// OpSeconds implements Kind. A layer runs alone until its clock is settled.
-func (*onCUDA) OpSeconds(op string, s measure.Settings) float64 {
+// layerSeconds is the OpSeconds of cuda. A layer runs alone until its clock is settled.
+func layerSeconds(op string, s measure.Settings) float64 {
 	if op != ops.OpLayer || !sustained(s) {
 		return 0
 	}
@@ -86,10 +86,10 @@ const (
 	pythonColdMost    = 0.2e-3  // longer kernels are measured hot only
 )
 
-// CaseSeconds implements Kind.
-func (p *onPython) CaseSeconds(rt *stage.Runtime, s measure.Settings, k rules.Kernel) float64 {
+// pythonSeconds is the CaseSeconds of python.
+func pythonSeconds(rt *stage.Runtime, s measure.Settings, k rules.Kernel) float64 {
 	kernel := k.Seconds
-	onGPU := p.OnGPUs(rt)
+	onGPU := onGPUs(rt)
 	if s.Protocol == measure.ProtocolReference {
 		return 5e-3 + referenceExecutions*kernel
 	}
@@ -115,8 +115,8 @@ const (
 	ncclBriefVisit = 12e-3
 )
 
-// CaseSeconds implements Kind. A graph is captured for every visit and replayed, and every buffer is checked.
-func (*onNCCL) CaseSeconds(_ *stage.Runtime, s measure.Settings, k rules.Kernel) float64 {
+// ncclSeconds is the CaseSeconds of nccl. A graph is captured for every visit and replayed, and every buffer is checked.
+func ncclSeconds(_ *stage.Runtime, s measure.Settings, k rules.Kernel) float64 {
 	kernel := k.Seconds
 	if s.Protocol == measure.ProtocolReference {
 		return 20e-3 + 140*kernel
@@ -130,8 +130,8 @@ func (*onNCCL) CaseSeconds(_ *stage.Runtime, s measure.Settings, k rules.Kernel)
 
 const cpuGapSeconds = 20e-3
 
-// CaseSeconds implements Kind.
-func (*onCPU) CaseSeconds(_ *stage.Runtime, s measure.Settings, k rules.Kernel) float64 {
+// cpuSeconds is the CaseSeconds of cpu.
+func cpuSeconds(_ *stage.Runtime, s measure.Settings, k rules.Kernel) float64 {
 	kernel := k.Seconds
 	if s.Protocol == measure.ProtocolReference {
 		return referenceExecutions * kernel

@@ -84,7 +84,7 @@ func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store,
 	}
 
 	kind := p.Kind(rt.Kind)
-	if len(rt.Launcher) == 0 {
+	if len(rt.Launcher) == 0 && kind.Probe != nil {
 		if e := kind.Probe(ctx, rt); e != nil {
 			return e, ""
 		}
@@ -98,14 +98,14 @@ func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store,
 	if rt.Framework != "" {
 		known.Framework = rt.Framework
 	}
-	if kind.About().UsesGPUs {
+	if kind.UsesGPUs {
 		known.Variables = inherited(rt)
 	}
 
 	day, _, _ := strings.Cut(known.SeenAt, "T")
 	assumed = fmt.Sprintf("%s, as seen on %s", known, day)
 
-	if kind.About().Interpreted {
+	if kind.Interpreted {
 		if known.Interpreter == rt.Python {
 			ctx = Running(ctx) // the user has run it here before
 		}
@@ -162,10 +162,10 @@ func (e *Environment) update(rt *stage.Runtime, now Installed) (changed bool) {
 // installed returns the versions that the runtime's interpreter reports, each "" if it cannot be determined
 // here. A package that the runtime rejects counts as unknown, because it runs in another place then.
 func (p *Pools) installed(ctx context.Context, rt *stage.Runtime, packages []string) Installed {
-	if len(rt.Launcher) > 0 {
+	if len(rt.Launcher) > 0 || rt.Package == "" && p.Kind(rt.Kind).Entry == nil { // a server has no version then
 		return Installed{}
 	}
-	now := p.Kind(rt.Kind).Installed(ctx, p, rt, packages)
+	now := p.interpreter(ctx, rt, packages)
 	if now.Package == pyhost.UnknownVersion || Satisfies(now.Package, rt.Requires) != nil {
 		now.Package = ""
 	}
@@ -281,7 +281,7 @@ func (p *Pools) Ask(store *checkpoint.Store, rt *stage.Runtime, e Environment) {
 }
 
 func (p *Pools) interpreted(rt *stage.Runtime) bool {
-	return p.Kind(rt.Kind).About().Interpreted && len(rt.Launcher) == 0
+	return p.Kind(rt.Kind).Interpreted && len(rt.Launcher) == 0
 }
 
 // codeWith returns the code of e, and of other ops as known.

@@ -11,20 +11,15 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Files implements Kind. They are the files of the prompts and the tokenizer.
-func (*onEndpoint) Files(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) []string {
-	return loadFiles(rt, planDir, blocks)
-}
-
 // promptFiles returns the files that the prompts of a load come from. If one of them cannot be read, it returns the
 // others and an error.
 func promptFiles(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) ([]string, error) {
-	dir := declaredIn(rt, Place{PlanDir: planDir})
+	dir := declaredIn(rt, planDir)
 	path := func(name string) string { return absolute(dir, textAt(blocks["load"], name)) }
 	return load.InputFiles(path("trace"), path("dataset"))
 }
 
-// loadProblem returns what is wrong with the files of the prompts, or "".
+// loadProblem returns what is wrong with the files of the prompts, or "". It is the Problem of endpoints.
 func loadProblem(rt *stage.Runtime, blocks map[string]cty.Value) string {
 	if _, err := promptFiles(rt, "", blocks); err != nil {
 		return err.Error()
@@ -32,9 +27,9 @@ func loadProblem(rt *stage.Runtime, blocks map[string]cty.Value) string {
 	return ""
 }
 
-// loadFiles returns the files that a load is made of.
+// loadFiles returns the files that a load is made of: those of the prompts and the tokenizer.
 func loadFiles(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) []string {
-	dir := declaredIn(rt, Place{PlanDir: planDir})
+	dir := declaredIn(rt, planDir)
 	out, _ := promptFiles(rt, planDir, blocks) // Problem reports the error
 	if path := textAt(rt.Options["tokenizer"]); path != "" {
 		path = absolute(dir, path)
@@ -50,11 +45,11 @@ func loadFiles(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) [
 // weights, and are distinguished by name.
 const maxProgram = 16 << 20
 
-// Files implements Kind. They are the files of the load, and the files that the command of the
-// server names: its program, unless it is found through PATH, and scripts below the plan's folder.
-func (*onServer) Files(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) []string {
+// serverFiles returns the files of the load, and the files that the command of the server names: its program, unless
+// it is found through PATH, and scripts below the plan's folder.
+func serverFiles(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) []string {
 	out := loadFiles(rt, planDir, blocks)
-	dir := declaredIn(rt, Place{PlanDir: planDir})
+	dir := declaredIn(rt, planDir)
 	work := absolute(dir, textAt(rt.Options["dir"]))
 	for i, word := range textsAt(rt.Options["command"]) {
 		text := strings.ReplaceAll(word, "{plan_dir}", dir)

@@ -52,7 +52,13 @@ func (p *Pools) look(ctx context.Context, rt *stage.Runtime) (string, error) {
 		return "workers start through " + strings.Join(rt.Launcher, " ") + "; the version is read there", nil
 	}
 
-	return p.Kind(rt.Kind).Look(ctx, p, rt)
+	switch kind := p.Kind(rt.Kind); {
+	case kind.Look != nil:
+		return kind.Look(ctx, p, rt)
+	case kind.UsesGPUs:
+		return p.lookGPUs()
+	}
+	return "a runtime of kind " + rt.Kind + " needs nothing of this machine", nil
 }
 
 // getIt returns a suggestion how to get a runtime's framework.

@@ -169,5 +169,5 @@ func CheckoutLacks(rt *stage.Runtime, hosted ...Hosted) (lacking []string, err e
 }
 
 func checkoutRoot(rt *stage.Runtime) string {
-	return absolute(declaredIn(rt, Place{}), rt.CollectorRoot)
+	return absolute(declaredIn(rt, ""), rt.CollectorRoot)
 }

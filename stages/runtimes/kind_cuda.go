@@ -14,11 +14,9 @@ import (
 // cudaOrder makes CUDA number the devices in the driver's order.
 const cudaOrder = "CUDA_DEVICE_ORDER=PCI_BUS_ID"
 
-// onCUDA is the kind with one or more workers per GPU.
-type onCUDA struct{ Base }
-
-func cudaKind() Kind {
-	return &onCUDA{Base{
+// cudaKind returns the kind with one or more workers per GPU.
+func cudaKind() *Kind {
+	return &Kind{
 		RuntimeKind: stage.RuntimeKind{
 			Name:       "cuda",
 			Summary:    "matrix products, memory, elementwise ops and users' kernels on NVIDIA GPUs, by cuBLASLt and CUDA alone",
@@ -36,11 +34,14 @@ func cudaKind() Kind {
 		Env:          []string{cudaOrder},
 		UsesGPUs:     true,
 		Libraries:    []string{"driver", "cublaslt", "nvrtc"},
-	}}
+		Slots:        cudaSlots,
+		Bind:         readKernel,
+		CaseSeconds:  cudaSeconds,
+		OpSeconds:    layerSeconds,
+	}
 }
 
-// Slots implements Kind.
-func (*onCUDA) Slots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worker.Slot, error) {
+func cudaSlots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worker.Slot, error) {
 	devices, err := p.chosen(rt)
 	if err != nil {
 		return nil, err
@@ -72,16 +73,11 @@ func (p *Pools) lookGPUs() (string, error) {
 	return describe(devices), nil
 }
 
-// Bind replaces the file of a CUDA kernel in the binding by its source, because the meaning of
+// readKernel replaces the file of a CUDA kernel in the binding by its source, because the meaning of
 // rows depends on it. The file must be below the plan's folder. Bindings without a file are returned
 // unchanged.
-func (*onCUDA) Bind(bind any, planDir string) (any, error) {
-	b, ok := bind.(map[string]any)
-	if !ok {
-		return bind, nil
-	}
-
-	name, ok := b["file"].(string)
+func readKernel(bind map[string]any, planDir string) (map[string]any, error) {
+	name, ok := bind["file"].(string)
 	if !ok {
 		return bind, nil
 	}
@@ -97,7 +93,7 @@ func (*onCUDA) Bind(bind any, planDir string) (any, error) {
 		return nil, fmt.Errorf("bind.file is %q, which must be a file below the plan's folder: %w", name, err)
 	}
 
-	with := maps.Clone(b)
+	with := maps.Clone(bind)
 	delete(with, "file")
 	with["source"] = string(src)
 	if _, named := with["name"]; !named {

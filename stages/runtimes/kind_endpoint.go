@@ -14,11 +14,9 @@ import (
 	"aicplan/engine/stage"
 )
 
-// onEndpoint is the kind that puts load on a running server.
-type onEndpoint struct{ Base }
-
-func endpointKind() Kind {
-	return &onEndpoint{Base{
+// endpointKind returns the kind that puts load on a running server.
+func endpointKind() *Kind {
+	return &Kind{
 		RuntimeKind: stage.RuntimeKind{
 			Name:      "endpoint",
 			Summary:   "load on an OpenAI-compatible endpoint: a case is a load point",
@@ -33,17 +31,13 @@ func endpointKind() Kind {
 		Check:         func(init worker.Init, c worker.Case) error { return load.NewHost(init).Check(c) },
 		Inside:        true,           // a second process would double the memory and the time to the first request
 		FirstDeadline: 24 * time.Hour, // a load point defines its own duration
-	}}
-}
-
-// WorkerOptions implements Kind.
-func (*onEndpoint) WorkerOptions(rt *stage.Runtime, at Place, options map[string]any) {
-	options["plan_dir"] = declaredIn(rt, at)
-}
-
-// Problem returns what is wrong with the input file of the load block.
-func (*onEndpoint) Problem(rt *stage.Runtime, blocks map[string]cty.Value) string {
-	return loadProblem(rt, blocks)
+		WorkerOptions: func(rt *stage.Runtime, at Place, options map[string]any) {
+			options["plan_dir"] = declaredIn(rt, at.PlanDir)
+		},
+		Problem: loadProblem,
+		Files:   loadFiles,
+		Look:    lookEndpoint,
+	}
 }
 
 // endpointOps returns one op for each type of endpoint.
@@ -84,9 +78,9 @@ func loadOptions(runtime bool) []stage.Option {
 // lookTimeout is the timeout of the check for a server.
 const lookTimeout = 2 * time.Second
 
-// Look checks whether a server listens at each URL of the runtime. If connections are not allowed, as when a plan is
+// lookEndpoint checks whether a server listens at each URL of the runtime. If connections are not allowed, as when a plan is
 // only read, it reports no error.
-func (*onEndpoint) Look(ctx context.Context, _ *Pools, rt *stage.Runtime) (string, error) {
+func lookEndpoint(ctx context.Context, _ *Pools, rt *stage.Runtime) (string, error) {
 	urls := textsAt(rt.Options["urls"])
 	if len(urls) == 0 {
 		urls = []string{cmp.Or(textAt(rt.Options["url"]), load.DefaultSettings().URL)}

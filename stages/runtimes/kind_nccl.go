@@ -6,11 +6,9 @@ import (
 	"aicplan/engine/stage"
 )
 
-// onNCCL is the kind with one worker that uses all its GPUs.
-type onNCCL struct{ Base }
-
-func ncclKind() Kind {
-	return &onNCCL{Base{
+// ncclKind returns the kind with one worker that uses all its GPUs.
+func ncclKind() *Kind {
+	return &Kind{
 		RuntimeKind: stage.RuntimeKind{
 			Name:       "nccl",
 			Summary:    "collectives between the GPUs of one machine or of several, and copies within one",
@@ -22,18 +20,17 @@ func ncclKind() Kind {
 			Measure:    allMeasureBut("min_block_seconds", "warmup_seconds"),
 			Instrument: 5,
 		},
-		Host:      func(init worker.Init) (worker.Host, error) { return comm.Host(init), nil },
-		Env:       []string{cudaOrder},
-		UsesGPUs:  true,
-		Libraries: []string{"driver", "nvrtc", "nccl"}, // compiled kernels check the patterns
-	}}
+		Host:        func(init worker.Init) (worker.Host, error) { return comm.Host(init), nil },
+		Env:         []string{cudaOrder},
+		UsesGPUs:    true,
+		Libraries:   []string{"driver", "nvrtc", "nccl"}, // compiled kernels check the patterns
+		OneWorker:   func(*stage.Runtime) bool { return true },
+		Slots:       ncclSlots,
+		CaseSeconds: ncclSeconds,
+	}
 }
 
-// OneWorker implements Kind.
-func (*onNCCL) OneWorker(*stage.Runtime) bool { return true }
-
-// Slots implements Kind.
-func (*onNCCL) Slots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worker.Slot, error) {
+func ncclSlots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worker.Slot, error) {
 	devices, err := p.chosen(rt)
 	if err != nil {
 		return nil, err

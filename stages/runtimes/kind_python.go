@@ -24,12 +24,10 @@ import (
 	"aicplan/engine/stage"
 )
 
-// onPython is the kind that runs the Python host: on every GPU, or on the processor if the machine has none
+// pythonKind returns the kind that runs the Python host: on every GPU, or on the processor if the machine has none
 // or device is "cpu".
-type onPython struct{ interpreted }
-
-func pythonKind() Kind {
-	return &onPython{interpreted{Base{
+func pythonKind() *Kind {
+	return &Kind{
 		RuntimeKind: stage.RuntimeKind{
 			Name:       "python",
 			Summary:    "op functions and collectors in Python, with a framework's own kernels",
@@ -46,30 +44,30 @@ func pythonKind() Kind {
 		Answer:      pyhost.Answer,
 		CheckWords:  pyhost.CheckBinding,
 		Interpreted: true,
-		HasCode:     true,
 		OnProcessor: true,
 		UsesGPUs:    true,
 		MaxGrowth:   16 << 30, // frameworks leak
-	}}}
+
+		OffMachine:    func(rt *stage.Runtime) bool { return textAt(rt.Options["device"]) == pyhost.DeviceNone },
+		OneWorker:     oneWorker,
+		Slots:         pythonSlots,
+		Program:       hostProgram,
+		WorkerOptions: pythonOptions,
+		StartHelp:     slowPython,
+		Look:          lookPackage,
+		Entry:         opEntry,
+		CaseSeconds:   pythonSeconds,
+	}
 }
 
-// OnGPUs implements Kind.
-func (*onPython) OnGPUs(rt *stage.Runtime) bool { return rt.Options["device"] == cty.NilVal }
+// onGPUs reports whether a python runtime uses GPUs. The option device names another place.
+func onGPUs(rt *stage.Runtime) bool { return rt.Options["device"] == cty.NilVal }
 
-// OffMachine implements Kind.
-func (*onPython) OffMachine(rt *stage.Runtime) bool {
-	return textAt(rt.Options["device"]) == pyhost.DeviceNone
-}
+func oneWorker(rt *stage.Runtime) bool { return flagAt(rt.Options["one_worker"]) }
 
-// OneWorker implements Kind.
-func (*onPython) OneWorker(rt *stage.Runtime) bool {
-	return flagAt(rt.Options["one_worker"])
-}
-
-// Slots implements Kind.
-func (k *onPython) Slots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worker.Slot, error) {
+func pythonSlots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worker.Slot, error) {
 	devices := []Device{{Index: -1}}
-	if k.OnGPUs(rt) {
+	if onGPUs(rt) {
 		if found, err := p.Devices(); err != nil {
 			return nil, err
 		} else if len(found) > 0 || len(rt.Devices) > 0 {
@@ -80,7 +78,7 @@ func (k *onPython) Slots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worke
 	}
 
 	workers, first := rt.Workers, rt.Workers
-	if k.OneWorker(rt) {
+	if oneWorker(rt) {
 		// Ranks that an op starts use the GPUs of the worker.
 		if devices[0].Index >= 0 {
 			spec.Init.Options["gpus"] = len(devices)
@@ -140,8 +138,8 @@ const (
 	mostPreparers  = 8
 )
 
-// Program returns the interpreter with the host, which is written into the state folder.
-func (*onPython) Program(rt *stage.Runtime, at Place) ([]string, error) {
+// hostProgram returns the interpreter with the host, which is written into the state folder.
+func hostProgram(rt *stage.Runtime, at Place) ([]string, error) {
 	hosts := filepath.Join(at.StateDir, "hosts")
 	if len(rt.Launcher) == 0 {
 		path, args, err := pyhost.Command(rt.Python, hosts)
@@ -153,8 +151,8 @@ func (*onPython) Program(rt *stage.Runtime, at Place) ([]string, error) {
 	return []string{pythonOf(rt), "-u", host}, err
 }
 
-// StartHelp implements Kind.
-func (*onPython) StartHelp(rt *stage.Runtime) string {
+// slowPython is the StartHelp of python.
+func slowPython(rt *stage.Runtime) string {
 	more := fmt.Sprintf("%s of %s gives it more time", pyhost.OptionStartsWithin, rt.Address)
 	if len(rt.Launcher) > 0 {
 		return "its launcher may still be fetching an image; " + more
@@ -170,29 +168,16 @@ func (*onPython) StartHelp(rt *stage.Runtime) string {
 // pythonOf returns the runtime's interpreter.
 func pythonOf(rt *stage.Runtime) string { return cmp.Or(rt.Python, pyhost.DefaultPython) }
 
-// WorkerOptions implements Kind.
-func (*onPython) WorkerOptions(rt *stage.Runtime, at Place, options map[string]any) {
-	root := absolute(declaredIn(rt, at), rt.CollectorRoot)
-	for name, v := range map[string]string{"package": rt.Package, "requires": rt.Requires, "collector_root": root} {
-		if v != "" {
-			options[name] = v
-		}
-	}
+func pythonOptions(rt *stage.Runtime, at Place, options map[string]any) {
+	root := absolute(declaredIn(rt, at.PlanDir), rt.CollectorRoot)
+	set(options, map[string]string{"package": rt.Package, "requires": rt.Requires, "collector_root": root})
 	if paths := Paths(rt, at.PlanDir); len(paths) > 0 {
 		options["path"] = paths
 	}
 }
 
-// interpreted is the base of kinds whose framework is a package of a Python interpreter.
-type interpreted struct{ Base }
-
-// Installed implements Kind. The interpreter is asked once.
-func (*interpreted) Installed(ctx context.Context, p *Pools, rt *stage.Runtime, packages []string) Installed {
-	return p.interpreter(ctx, rt, packages)
-}
-
-// Look implements Kind.
-func (*interpreted) Look(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error) {
+// lookPackage is the Look of kinds whose framework is a package of a Python interpreter.
+func lookPackage(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error) {
 	python := pythonOf(rt)
 	if _, err := exec.LookPath(python); errors.Is(err, fs.ErrPermission) {
 		return "", &Missing{

@@ -17,11 +17,9 @@ import (
 	"aicplan/engine/stage"
 )
 
-// onServer is the kind that starts a model server for each case and puts load on it.
-type onServer struct{ interpreted }
-
-func serverKind() Kind {
-	return &onServer{interpreted{Base{
+// serverKind returns the kind that starts a model server for each case and puts load on it.
+func serverKind() *Kind {
+	return &Kind{
 		RuntimeKind: stage.RuntimeKind{
 			Name:       "server",
 			Summary:    "starts the model server that a case needs, puts load on it and has it record traces",
@@ -40,7 +38,18 @@ func serverKind() Kind {
 		FirstDeadline: 24 * time.Hour, // a start and a load define their own limits
 		OneNode:       true,
 		Released:      true,
-	}}}
+
+		Slots: serverSlots,
+		WorkerOptions: func(rt *stage.Runtime, at Place, options map[string]any) {
+			options["plan_dir"] = declaredIn(rt, at.PlanDir)
+			set(options, map[string]string{"package": rt.Package, "python": rt.Python, "requires": rt.Requires})
+		},
+		Look:           lookServer,
+		Problem:        serverProblem,
+		Files:          serverFiles,
+		RestartColumns: serverColumns,
+		Grace:          serverGrace,
+	}
 }
 
 // serverOptions returns the options of the server and, except for the url, of the endpoint.
@@ -54,26 +63,17 @@ func serverOptions() []stage.Option {
 	return own
 }
 
-// WorkerOptions implements Kind.
-func (*onServer) WorkerOptions(rt *stage.Runtime, at Place, options map[string]any) {
-	options["plan_dir"] = declaredIn(rt, at)
-	for name, v := range map[string]string{"package": rt.Package, "python": rt.Python, "requires": rt.Requires} {
+// set adds the values that are not empty to the options of a worker.
+func set(options map[string]any, values map[string]string) {
+	for name, v := range values {
 		if v != "" {
 			options[name] = v
 		}
 	}
 }
 
-// Installed implements Kind. The server's version is unknown if the runtime has no package.
-func (k *onServer) Installed(ctx context.Context, p *Pools, rt *stage.Runtime, packages []string) Installed {
-	if rt.Package == "" {
-		return Installed{}
-	}
-	return k.interpreted.Installed(ctx, p, rt, packages)
-}
-
-// Slots returns one worker that has all GPUs of the runtime.
-func (*onServer) Slots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worker.Slot, error) {
+// serverSlots returns one worker that has all GPUs of the runtime.
+func serverSlots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worker.Slot, error) {
 	found, err := p.Devices()
 	if err != nil {
 		return nil, err
@@ -113,9 +113,9 @@ func serverTexts(rt *stage.Runtime) (texts []string, known bool) {
 	return texts, known
 }
 
-// Problem returns problems that a run would detect late: a server that does not get its port, and
+// serverProblem returns problems that a run would detect late: a server that does not get its port, and
 // a missing nsys.
-func (*onServer) Problem(rt *stage.Runtime, blocks map[string]cty.Value) string {
+func serverProblem(rt *stage.Runtime, blocks map[string]cty.Value) string {
 	if texts, known := serverTexts(rt); known && rt.Options["port"] == cty.NilVal && !host.TakesPort(texts) {
 		return host.NoPort
 	}
@@ -125,15 +125,15 @@ func (*onServer) Problem(rt *stage.Runtime, blocks map[string]cty.Value) string 
 	return missingNsys(rt, blocks)
 }
 
-// RestartColumns returns the columns whose change requires another server.
-func (*onServer) RestartColumns(rt *stage.Runtime, columns []string) []string {
+// serverColumns returns the columns whose change requires another server.
+func serverColumns(rt *stage.Runtime, columns []string) []string {
 	texts, _ := serverTexts(rt)
 	names := append(server.Names(texts...), textsAt(rt.Options["starts_by"])...)
 	return slices.DeleteFunc(slices.Clone(columns), func(c string) bool { return !slices.Contains(names, c) })
 }
 
-// Grace returns the time for the server to stop, plus a margin for its remaining processes.
-func (*onServer) Grace(rt *stage.Runtime) time.Duration {
+// serverGrace returns the time for the server to stop, plus a margin for its remaining processes.
+func serverGrace(rt *stage.Runtime) time.Duration {
 	within := host.DefaultStop
 	if d, err := time.ParseDuration(textAt(rt.Options["stop"], "within")); err == nil {
 		within = d
@@ -141,8 +141,8 @@ func (*onServer) Grace(rt *stage.Runtime) time.Duration {
 	return within + 15*time.Second
 }
 
-// Look checks that the server's program and package are on this machine.
-func (k *onServer) Look(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error) {
+// lookServer checks that the server's program and package are on this machine.
+func lookServer(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error) {
 	program := append(textsAt(rt.Options["command"]), "")[0] // "" if it is not known yet
 	if len(server.Names(program)) > 0 {
 		return "its program depends on the case", nil
@@ -158,7 +158,7 @@ func (k *onServer) Look(ctx context.Context, p *Pools, rt *stage.Runtime) (strin
 		return path + " is there; the runtime names no package", nil
 	}
 
-	text, err := k.interpreted.Look(ctx, p, rt)
+	text, err := lookPackage(ctx, p, rt)
 	if err != nil {
 		return "", err
 	}

@@ -17,8 +17,7 @@ func TestKindsHaveRequiredProperties(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	shared := stage.TagWords(stage.Runtime{})[""]
-	for _, kind := range Kinds() {
-		k := kind.About()
+	for _, k := range Kinds() {
 		if k.Name == "" || seen[k.Name] {
 			t.Errorf("the name %q is empty or there twice", k.Name)
 		}
@@ -49,15 +48,14 @@ func TestWorkersAcceptRegisteredOptions(t *testing.T) {
 	// A host of collectives quiets the garbage collector of its process.
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
-	refuses := func(k *Base, option string) bool {
+	refuses := func(k *Kind, option string) bool {
 		h, err := k.Host(worker.Init{Kind: k.Name, Device: -1, Options: map[string]any{option: struct{}{}}})
 		if err == nil {
 			_, err = h.Hello(context.Background())
 		}
 		return err != nil && strings.Contains(err.Error(), "no option")
 	}
-	for _, kind := range Kinds() {
-		k := kind.About()
+	for _, k := range Kinds() {
 		if k.Host == nil {
 			continue
 		}

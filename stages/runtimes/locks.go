@@ -143,13 +143,13 @@ func (l *Locks) release() error {
 // devicesOf returns the lock names of the devices that the workers of a runtime measure on.
 func (p *Pools) devicesOf(rt *stage.Runtime, slots []worker.Slot) []string {
 	kind := p.Kind(rt.Kind)
-	if kind.OffMachine(rt) {
+	if kind.OffMachine != nil && kind.OffMachine(rt) {
 		return nil
 	}
 
 	var out []string
 	for _, s := range slots {
-		if uuid := s.Spec.Init.UUID; uuid != "" && !kind.OneWorker(rt) {
+		if uuid := s.Spec.Init.UUID; uuid != "" && !kind.HasOneWorker(rt) {
 			out = append(out, uuid)
 		}
 	}
@@ -159,7 +159,7 @@ func (p *Pools) devicesOf(rt *stage.Runtime, slots []worker.Slot) []string {
 	}
 
 	if !kind.OnGPUs(rt) {
-		if kind.About().OnProcessor {
+		if kind.OnProcessor {
 			return []string{fileutil.Processor}
 		}
 		return nil // it does not measure this machine
@@ -169,7 +169,7 @@ func (p *Pools) devicesOf(rt *stage.Runtime, slots []worker.Slot) []string {
 	switch {
 	case err == nil:
 		out = uuidsOf(devices)
-	case kind.About().OnProcessor:
+	case kind.OnProcessor:
 		return []string{fileutil.Processor} // a machine without GPUs
 	}
 

@@ -12,16 +12,16 @@ import (
 	"aicplan/sink/base/fileutil"
 )
 
-// Entry implements Kind. The file of an op is the one in the binding, the module in the binding, or the first
+// opEntry is the Entry of python. The file of an op is the one in the binding, the module in the binding, or the first
 // file in the runtime's path that defines the function. version is the framework's version, for bindings
 // with versions. The files are only searched. The result is false for functions of installed modules and if
 // there is no such file; the worker reports the error then.
-func (*onPython) Entry(rt *stage.Runtime, planDir, op string, bind any, version string) (Entry, bool) {
+func opEntry(rt *stage.Runtime, planDir, op string, bind any, version string) (Entry, bool) {
 	b, _ := bind.(map[string]any)
 	paths := Paths(rt, planDir)
 
 	if h, ok := HostedOp(op, bind); ok {
-		root := absolute(declaredIn(rt, Place{PlanDir: planDir}), rt.CollectorRoot)
+		root := absolute(declaredIn(rt, planDir), rt.CollectorRoot)
 		e := Entry{Roots: []string{filepath.Join(root, "collector"), root}}
 		for _, m := range h.route(b, version) {
 			if path := filepath.Join(root, h.file(m)); root != "" && isFile(path) {
@@ -78,7 +78,7 @@ func (h Hosted) route(bind map[string]any, version string) []string {
 // Paths returns the files and folders of a runtime's path. Relative paths start at the folder of the
 // file with the runtime's block.
 func Paths(rt *stage.Runtime, planDir string) []string {
-	dir := declaredIn(rt, Place{PlanDir: planDir})
+	dir := declaredIn(rt, planDir)
 	var out []string
 	for _, p := range rt.Path {
 		out = append(out, absolute(dir, p))

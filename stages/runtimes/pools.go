@@ -17,7 +17,7 @@ import (
 // and not for every stage. It is safe for concurrent use. Close ends all workers.
 type Pools struct {
 	// Kinds are the known kinds of runtimes.
-	Kinds []Kind
+	Kinds []*Kind
 	// Devices returns the GPUs of this machine.
 	Devices func() ([]Device, error)
 	// Driver returns the version of the kernel driver, or "" without one.
@@ -48,7 +48,7 @@ type pooled struct {
 }
 
 // NewPools returns empty pools for runtimes of the kinds.
-func NewPools(kinds []Kind) *Pools {
+func NewPools(kinds []*Kind) *Pools {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Pools{
 		Kinds: kinds, Devices: Devices, Driver: Driver, Clean: CleanGPU(nvml.Open), ctx: ctx, cancel: cancel,
@@ -94,8 +94,8 @@ func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.P
 		spec.CleanDevice = p.Clean
 	}
 
-	if d := p.Kind(rt.Kind).Grace(rt); d > 0 {
-		spec.ShutdownGrace = d
+	if grace := p.Kind(rt.Kind).Grace; grace != nil {
+		spec.ShutdownGrace = grace(rt)
 	}
 
 	spec.RecycleAfter, spec.MaxGrowth = p.recycling(rt)
@@ -146,12 +146,12 @@ func (p *Pools) end(which func(*stage.Runtime) bool) {
 
 // fills reports whether workers of rt use all memory of their GPUs.
 func (p *Pools) fills(rt *stage.Runtime) bool {
-	return p.Kind(rt.Kind).About().Released || flagAt(rt.Options["fills_memory"])
+	return p.Kind(rt.Kind).Released || flagAt(rt.Options["fills_memory"])
 }
 
 // Release ends the workers of a runtime if its kind has Released set. Otherwise they stay warm.
 func (p *Pools) Release(rt *stage.Runtime) {
-	if p.Kind(rt.Kind).About().Released {
+	if p.Kind(rt.Kind).Released {
 		p.end(func(other *stage.Runtime) bool { return other.Address == rt.Address })
 	}
 }
@@ -161,7 +161,7 @@ func (p *Pools) Release(rt *stage.Runtime) {
 func (p *Pools) recycling(rt *stage.Runtime) (after int, growth int64) {
 	n, _ := at(rt.Options["recycle_after"]).(json.Number)
 	cases, _ := n.Int64() // 0 if it is not set
-	return int(max(0, cases)), p.Kind(rt.Kind).About().MaxGrowth
+	return int(max(0, cases)), p.Kind(rt.Kind).MaxGrowth
 }
 
 // Close ends the workers of all pools concurrently and releases the device locks.

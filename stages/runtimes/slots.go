@@ -48,7 +48,10 @@ func (p *Pools) slots(rt *stage.Runtime, at Place) ([]worker.Slot, error) {
 		return nil, err
 	}
 
-	slots, err := p.Kind(rt.Kind).Slots(p, spec, rt)
+	slots := spread(spec, rt.Workers, []Device{{Index: -1}})
+	if kind := p.Kind(rt.Kind); kind.Slots != nil {
+		slots, err = kind.Slots(p, spec, rt)
+	}
 	if err != nil || at.RunDir == "" {
 		return slots, err
 	}
@@ -70,17 +73,18 @@ func (p *Pools) slots(rt *stage.Runtime, at Place) ([]worker.Slot, error) {
 // Command returns the worker process of a runtime without its device.
 func (p *Pools) Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 	kind := p.Kind(rt.Kind)
-	about := kind.About()
-	if about.Name == "" {
+	if kind.Name == "" {
 		return worker.Spec{}, fmt.Errorf("%s: this aicplan has no runtimes of kind %q", rt.Address, rt.Kind)
 	}
 
-	options, err := plainOptions(rt, about)
+	options, err := plainOptions(rt, kind)
 	if err != nil {
 		return worker.Spec{}, err
 	}
 
-	kind.WorkerOptions(rt, at, options)
+	if kind.WorkerOptions != nil {
+		kind.WorkerOptions(rt, at, options)
+	}
 
 	env := environment(rt)
 	spec := worker.Spec{
@@ -88,13 +92,15 @@ func (p *Pools) Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 		Init: worker.Init{Runtime: rt.Name, Kind: rt.Kind, Options: options, Env: env},
 	}
 
-	spec.Env, spec.Answer = append(spec.Env, about.Env...), about.Answer
-	spec.StartHelp = kind.StartHelp(rt)
+	spec.Env, spec.Answer = append(spec.Env, kind.Env...), kind.Answer
+	if kind.StartHelp != nil {
+		spec.StartHelp = kind.StartHelp(rt)
+	}
 
 	// The option has been checked; 0 means the default.
 	spec.HelloTimeout, _ = time.ParseDuration(textAt(rt.Options[pyhost.OptionStartsWithin]))
-	if about.Inside && len(rt.Launcher) == 0 {
-		spec.Inside = about.Host
+	if kind.Inside && len(rt.Launcher) == 0 {
+		spec.Inside = kind.Host
 		return spec, nil
 	}
 
@@ -110,7 +116,7 @@ func (p *Pools) Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 
 	// A launcher may pass neither this process's environment nor its extra file descriptors.
 	spec.Init.Env = map[string]string{}
-	for _, v := range about.Env {
+	for _, v := range kind.Env {
 		name, value, _ := strings.Cut(v, "=")
 		spec.Init.Env[name] = value
 	}
@@ -126,11 +132,11 @@ func (p *Pools) Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 
 // workerProgram returns the executable of a kind's workers and its arguments, starting with the program
 // name.
-func workerProgram(kind Kind, rt *stage.Runtime, at Place) (path string, args []string, err error) {
-	if args, err = kind.Program(rt, at); err != nil {
-		return "", nil, err
-	}
-	if len(args) > 0 {
+func workerProgram(kind *Kind, rt *stage.Runtime, at Place) (path string, args []string, err error) {
+	if kind.Program != nil {
+		if args, err = kind.Program(rt, at); err != nil {
+			return "", nil, err
+		}
 		return args[0], args, nil
 	}
 
@@ -252,7 +258,7 @@ func describe(devices []Device) string {
 
 // plainOptions returns the runtime's options as JSON values. Options of the pool are left out, because
 // workers reject unknown options.
-func plainOptions(rt *stage.Runtime, kind *Base) (map[string]any, error) {
+func plainOptions(rt *stage.Runtime, kind *Kind) (map[string]any, error) {
 	out := map[string]any{}
 	for name, v := range rt.Options {
 		if o := kind.Option(name); o != nil && o.Pool {
@@ -295,9 +301,9 @@ func Plain(v cty.Value) (any, error) {
 
 // declaredIn returns the folder of the file with the runtime block. Relative paths in the block start
 // there.
-func declaredIn(rt *stage.Runtime, at Place) string {
+func declaredIn(rt *stage.Runtime, planDir string) string {
 	if rt.Range.Filename == "" {
-		return at.PlanDir
+		return planDir
 	}
 	dir, _ := filepath.Abs(filepath.Dir(rt.Range.Filename))
 	return dir
