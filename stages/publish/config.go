@@ -148,8 +148,8 @@ func (c *Config) Inputs() []stage.Input {
 // KeyExtra returns the current commit of the branch, so that the stage is stale if the branch has moved.
 func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.Diagnostics) {
 	r := repository{dir: c.dir(pc.PlanDir)}
-	commit, err := r.resolve(ctx, "refs/heads/"+c.Branch)
-	if err != nil {
+	commit := r.resolve(ctx, "refs/heads/"+c.Branch)
+	if r.err != nil {
 		return nil, nil // Run reports what is wrong with the repository
 	}
 	return map[string]string{"branch": commit}, nil

@@ -16,10 +16,11 @@ import (
 )
 
 // repository is a git repository, worked on by its objects and references: no
-// file of a work tree is touched.
+// file of a work tree is touched. After a command has failed, no other one runs.
 type repository struct {
 	dir string
 	env []string
+	err error // of the command that failed
 }
 
 // noQuestions keeps git, gh and ssh from asking for a password.
@@ -31,17 +32,26 @@ var otherRepository = []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GI
 
 // git runs one command and returns what it prints, without the last line end.
 // Commands never ask anything.
-func (r repository) git(ctx context.Context, stdin string, args ...string) (string, error) {
+func (r *repository) git(ctx context.Context, stdin string, args ...string) string {
+	if r.err != nil {
+		return ""
+	}
+
 	env := append([]string{"GIT_OPTIONAL_LOCKS=0"}, r.env...)
 	out, said, err := command(ctx, env, stdin, "git", append([]string{"-C", r.dir}, args...)...)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return "", fmt.Errorf("git is not installed; publish needs it")
+		r.err = fmt.Errorf("git is not installed; publish needs it")
 	case err != nil:
-		return "", fmt.Errorf("git %s: %w: %s%s", args[0], err, firstLines(said), signIn(said))
+		r.err = fmt.Errorf("git %s: %w: %s%s", args[0], err, firstLines(said), signIn(said))
 	}
+	return strings.TrimRight(out, "\n")
+}
 
-	return strings.TrimRight(out, "\n"), nil
+// try runs a command that may fail.
+func (r repository) try(ctx context.Context, args ...string) (string, error) {
+	out := r.git(ctx, "", args...)
+	return out, r.err
 }
 
 // command runs a program, which asks nothing. It returns what the program writes to stdout and to stderr.
@@ -79,57 +89,45 @@ func firstLines(s string) string {
 }
 
 // check makes sure that the folder is a repository.
-func (r repository) check(ctx context.Context) error {
+func (r *repository) check(ctx context.Context) {
 	if info, err := os.Stat(r.dir); err != nil || !info.IsDir() {
-		return fmt.Errorf("the repository %s is not there; clone it first, or correct \"repository\"", r.dir)
+		r.err = fmt.Errorf("the repository %s is not there; clone it first, or correct \"repository\"", r.dir)
+		return
 	}
-
-	if _, err := r.git(ctx, "", "rev-parse", "--git-dir"); err != nil {
-		return fmt.Errorf("%s is no git repository: %w", r.dir, err)
+	if r.git(ctx, "", "rev-parse", "--git-dir"); r.err != nil {
+		r.err = fmt.Errorf("%s is no git repository: %w", r.dir, r.err)
+		return
 	}
 
 	// A folder somewhere inside of a clone would do, by accident.
-	top, err := r.git(ctx, "", "rev-parse", "--show-toplevel")
-	if err != nil {
-		return nil // a bare repository has none
-	}
-
+	top, bare := r.try(ctx, "rev-parse", "--show-toplevel")
 	want, err := filepath.EvalSymlinks(r.dir)
-	if err == nil && filepath.Clean(top) != want {
-		return fmt.Errorf("%s is inside the repository %s; name its top folder", r.dir, top)
+	if bare == nil && err == nil && filepath.Clean(top) != want {
+		r.err = fmt.Errorf("%s is inside the repository %s; name its top folder", r.dir, top)
 	}
-
-	return nil
 }
 
 // resolve returns the commit that a name refers to, "" when there is none.
-func (r repository) resolve(ctx context.Context, name string) (string, error) {
-	out, err := r.git(ctx, "", "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == 1 {
-		return "", nil
+func (r *repository) resolve(ctx context.Context, name string) string {
+	out, err := r.try(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
+		r.err = err
 	}
-	return out, err
+	return out
 }
 
 // checkedOut names the work tree that has the branch, or "".
-func (r repository) checkedOut(ctx context.Context, branch string) (string, error) {
-	out, err := r.git(ctx, "", "worktree", "list", "--porcelain")
-	if err != nil {
-		return "", err
-	}
-
+func (r *repository) checkedOut(ctx context.Context, branch string) string {
 	tree := ""
-	for _, line := range strings.Split(out, "\n") {
+	for line := range strings.SplitSeq(r.git(ctx, "", "worktree", "list", "--porcelain"), "\n") {
 		if dir, ok := strings.CutPrefix(line, "worktree "); ok {
 			tree = dir
 		}
 		if line == "branch refs/heads/"+branch {
-			return tree, nil
+			return tree
 		}
 	}
-
-	return "", nil
+	return ""
 }
 
 // file is one file to commit.
@@ -140,20 +138,15 @@ type file struct {
 
 // tree writes the tree of a commit with the files put in, without the partial ones that they replace, and returns its
 // id.
-func (r repository) tree(ctx context.Context, parent string, files []file) (string, error) {
+func (r *repository) tree(ctx context.Context, parent string, files []file) string {
 	if parent != "" {
-		if _, err := r.git(ctx, "", "read-tree", parent); err != nil {
-			return "", err
-		}
+		r.git(ctx, "", "read-tree", parent)
 	}
 
 	var entries strings.Builder
 	for _, f := range files {
 		// --no-filters: the bytes are those whose digest the report names.
-		id, err := r.git(ctx, "", "hash-object", "-w", "--no-filters", "--", f.from)
-		if err != nil {
-			return "", err
-		}
+		id := r.git(ctx, "", "hash-object", "-w", "--no-filters", "--", f.from)
 		fmt.Fprintf(&entries, "100644 %s\t%s\x00", id, f.to)
 		replaced := export.PartialName(f.to)
 		if !slices.ContainsFunc(files, func(f file) bool { return f.to == replaced }) {
@@ -161,23 +154,6 @@ func (r repository) tree(ctx context.Context, parent string, files []file) (stri
 		}
 	}
 
-	if _, err := r.git(ctx, entries.String(), "update-index", "-z", "--add", "--index-info"); err != nil {
-		return "", err
-	}
-
+	r.git(ctx, entries.String(), "update-index", "-z", "--add", "--index-info")
 	return r.git(ctx, "", "write-tree")
-}
-
-// identity is who commits, "Name <address>".
-func (r repository) identity(ctx context.Context) (string, error) {
-	out, err := r.git(ctx, "", "var", "GIT_COMMITTER_IDENT")
-	if err != nil {
-		return "", fmt.Errorf(
-			"git does not know who commits; add author { name = \"...\" email = \"...\" } to the publish block, or set git "+
-				"config user.name and user.email: %w",
-			err,
-		)
-	}
-
-	return out[:strings.LastIndexByte(out, '>')+1], nil // without the time
 }

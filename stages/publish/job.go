@@ -68,8 +68,8 @@ func (c *Config) Preview(ctx context.Context, w io.Writer, rc *stage.RunContext)
 	}
 
 	r := c.open(rc)
-	if err := r.check(ctx); err != nil {
-		return err
+	if r.check(ctx); r.err != nil {
+		return r.err
 	}
 
 	fmt.Fprintf(w, "commit on %s of %s: %s\n", c.Branch, r.dir, p.subject)

@@ -41,14 +41,11 @@ func (c *Config) Ended(ctx context.Context, rc *stage.RunContext) (*stage.Outcom
 
 	alone.Lock()
 	defer alone.Unlock()
-	out := &stage.Outcome{Status: stage.StatusOK}
 
 	a, err := c.writeBody(rc.OutDir, p.body)
 	if err != nil {
 		return nil, err
 	}
-
-	out.Artifacts = append(out.Artifacts, a)
 
 	// In the run's folder, which is removed with the run if this process is killed.
 	index, err := os.MkdirTemp(rc.RunDir, "index-")
@@ -64,23 +61,24 @@ func (c *Config) Ended(ctx context.Context, rc *stage.RunContext) (*stage.Outcom
 		return nil, err
 	}
 
-	out.Message = fmt.Sprintf("%s on %s has %s", short(commit), c.Branch, textutil.Counted(len(p.files), "file"))
+	files := textutil.Counted(len(p.files), "file")
 	if !made {
-		out.Message = fmt.Sprintf("%s on %s has the same %s already", short(commit), c.Branch,
-			textutil.Counted(len(p.files), "file"))
+		files = "the same " + files + " already"
 	}
+	out := &stage.Outcome{Status: stage.StatusOK, Artifacts: []stage.Artifact{a},
+		Message: fmt.Sprintf("%s on %s has %s", short(commit), c.Branch, files),
+		Values: map[string]cty.Value{
+			"commit": cty.StringVal(commit), "branch": cty.StringVal(c.Branch), "pushed": cty.BoolVal(c.Push),
+			"pull_request": cty.NullVal(cty.String),
+		}}
 
 	if c.Push {
-		if _, err := r.git(ctx, "", "push", "--", c.Remote, "refs/heads/"+c.Branch+":refs/heads/"+c.Branch); err != nil {
-			return nil, fmt.Errorf("%s is committed on %s, but not pushed: %w", short(commit), c.Branch, err)
+		if r.git(ctx, "", "push", "--", c.Remote, "refs/heads/"+c.Branch+":refs/heads/"+c.Branch); r.err != nil {
+			return nil, fmt.Errorf("%s is committed on %s, but not pushed: %w", short(commit), c.Branch, r.err)
 		}
 		out.Message += ", pushed to " + c.Remote
 	}
 
-	out.Values = map[string]cty.Value{
-		"commit": cty.StringVal(commit), "branch": cty.StringVal(c.Branch), "pushed": cty.BoolVal(c.Push),
-		"pull_request": cty.NullVal(cty.String),
-	}
 	if c.Draft != nil {
 		url, opened, err := c.Draft.update(ctx, c.Branch, a.Path)
 		if err != nil {
@@ -93,8 +91,8 @@ func (c *Config) Ended(ctx context.Context, rc *stage.RunContext) (*stage.Outcom
 	return out, nil
 }
 
-func (c *Config) open(rc *stage.RunContext) repository {
-	r := repository{dir: c.dir(rc.PlanDir)}
+func (c *Config) open(rc *stage.RunContext) *repository {
+	r := &repository{dir: c.dir(rc.PlanDir)}
 	if c.Author != nil {
 		r.env = []string{
 			"GIT_AUTHOR_NAME=" + c.Author.Name, "GIT_AUTHOR_EMAIL=" + c.Author.Email,
@@ -236,17 +234,9 @@ func (c *Config) writeBody(outDir, body string) (stage.Artifact, error) {
 }
 
 // commit puts the files on the branch. made is false when they were there.
-func (c *Config) commit(ctx context.Context, r repository, s *commitPlan) (id string, made bool, err error) {
-	if err := r.check(ctx); err != nil {
-		return "", false, err
-	}
-
-	where, err := r.checkedOut(ctx, c.Branch)
-	if err != nil {
-		return "", false, err
-	}
-
-	if where != "" {
+func (c *Config) commit(ctx context.Context, r *repository, s *commitPlan) (id string, made bool, err error) {
+	r.check(ctx)
+	if where := r.checkedOut(ctx, c.Branch); where != "" {
 		return "", false, fmt.Errorf(
 			"the branch %s is checked out in %s, whose files would no longer agree with it; check another branch out there, "+
 				"or name another branch",
@@ -256,58 +246,49 @@ func (c *Config) commit(ctx context.Context, r repository, s *commitPlan) (id st
 	}
 
 	ref := "refs/heads/" + c.Branch
-	head, err := r.resolve(ctx, ref)
-	if err != nil {
-		return "", false, err
-	}
-
+	head := r.resolve(ctx, ref)
 	parent := head
-	if head == "" {
-		if parent, err = r.resolve(ctx, "HEAD"); err != nil {
-			return "", false, err
-		}
+	if parent == "" {
+		parent = r.resolve(ctx, "HEAD")
 	}
-
-	id, err = r.tree(ctx, parent, s.files)
-	if err != nil {
-		return "", false, err
-	}
-
+	treeID := r.tree(ctx, parent, s.files)
 	if head != "" {
-		if old, err := r.git(ctx, "", "rev-parse", "--verify", head+"^{tree}"); err == nil && old == id {
+		if old, err := r.try(ctx, "rev-parse", "--verify", head+"^{tree}"); err == nil && old == treeID {
 			return head, false, nil
 		}
 	}
 
-	message, err := c.message(ctx, r, s)
-	if err != nil {
-		return "", false, err
-	}
-
-	args := []string{"commit-tree", id, "-F", "-"}
+	args := []string{"commit-tree", treeID, "-F", "-"}
 	if parent != "" {
 		args = append(args, "-p", parent)
 	}
-
-	commit, err := r.git(ctx, message, args...)
-	if err != nil {
-		return "", false, err
+	if r.err != nil {
+		return "", false, r.err // message would take it for its own
+	}
+	id = r.git(ctx, c.message(ctx, r, s), args...)
+	if r.err != nil {
+		return "", false, r.err
 	}
 
 	// With the old value, the update fails if another process has moved the branch.
-	old := cmp.Or(head, strings.Repeat("0", len(commit)))
-	if _, err := r.git(ctx, "", "update-ref", "-m", "aicplan publish", ref, commit, old); err != nil {
-		return "", false, fmt.Errorf("the branch %s moved meanwhile; run again: %w", c.Branch, err)
+	old := cmp.Or(head, strings.Repeat("0", len(id)))
+	if r.git(ctx, "", "update-ref", "-m", "aicplan publish", ref, id, old); r.err != nil {
+		return "", false, fmt.Errorf("the branch %s moved meanwhile; run again: %w", c.Branch, r.err)
 	}
-
-	return commit, true, nil
+	return id, true, nil
 }
 
 // message is the subject, the body and who signs it off.
-func (c *Config) message(ctx context.Context, r repository, s *commitPlan) (string, error) {
-	who, err := r.identity(ctx)
-	if err != nil {
-		return "", err
+func (c *Config) message(ctx context.Context, r *repository, s *commitPlan) string {
+	who := r.git(ctx, "", "var", "GIT_COMMITTER_IDENT")
+	if r.err != nil {
+		r.err = fmt.Errorf(
+			"git does not know who commits; add author { name = \"...\" email = \"...\" } to the publish block, or set git "+
+				"config user.name and user.email: %w",
+			r.err,
+		)
 	}
-	return fmt.Sprintf("%s\n\n%s\n\nSigned-off-by: %s\n", s.subject, strings.TrimRight(s.body, "\n"), who), nil
+
+	who = who[:strings.LastIndexByte(who, '>')+1] // without the time
+	return fmt.Sprintf("%s\n\n%s\n\nSigned-off-by: %s\n", s.subject, strings.TrimRight(s.body, "\n"), who)
 }
