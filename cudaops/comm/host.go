@@ -138,7 +138,7 @@ func (h *host) Hello(context.Context) (hello worker.Hello, err error) {
 	return hello, nil
 }
 
-// Configure implements worker.Configurer. Existing communicators are kept.
+// Configure implements worker.Host. Existing communicators are kept.
 func (h *host) Configure(init worker.Init) error {
 	o, err := readOptions(init)
 	if err != nil {

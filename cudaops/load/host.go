@@ -60,7 +60,7 @@ func NewHost(init worker.Init) *Host {
 	return &Host{init: init, patience: patience, tokenizers: map[string]workload.Tokenizer{}}
 }
 
-// Configure implements worker.Configurer.
+// Configure implements worker.Host.
 func (h *Host) Configure(init worker.Init) error {
 	h.init = init
 	return nil

@@ -43,10 +43,7 @@ type Host struct {
 	level   float64 // clock of the ready device in earlier sessions
 }
 
-var (
-	_ worker.Host       = (*Host)(nil)
-	_ worker.Configurer = (*Host)(nil)
-)
+var _ worker.Host = (*Host)(nil)
 
 // Hello implements worker.Host. It opens the libraries and the device.
 func (h *Host) Hello(context.Context) (worker.Hello, error) {
@@ -174,7 +171,7 @@ func (h *Host) env() map[string]string {
 	return e
 }
 
-// Configure implements worker.Configurer.
+// Configure implements worker.Host.
 func (h *Host) Configure(init worker.Init) error {
 	set, err := parseSettings(init)
 	if err != nil {

@@ -24,11 +24,7 @@ type Host interface {
 	// started last and ends the process. If ctx ends, in is closed, and further
 	// results are ignored.
 	Serve(ctx context.Context, in <-chan Case, out Emitter) error
-}
-
-// Configurer is implemented by hosts that accept other settings between cases. Other
-// hosts are created again, which loses their warm state.
-type Configurer interface {
+	// Configure applies other settings. It is called between two calls of Serve.
 	Configure(Init) error
 }
 
@@ -67,7 +63,7 @@ type Sequential struct {
 // Hello implements Host.
 func (s *Sequential) Hello(ctx context.Context) (Hello, error) { return s.About(ctx) }
 
-// Configure implements Configurer.
+// Configure implements Host.
 func (s *Sequential) Configure(init Init) error {
 	if s.Reset == nil {
 		return nil
@@ -78,29 +74,20 @@ func (s *Sequential) Configure(init Init) error {
 
 // Serve implements Host.
 func (s *Sequential) Serve(ctx context.Context, in <-chan Case, out Emitter) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case c, ok := <-in:
-			if !ok {
-				return nil
-			}
+	open := func(c Case) (Visitor, error) { return &once{s, c}, nil }
+	return (&InTurn{Window: 1, Open: open}).Serve(ctx, in, out)
+}
 
-			out.Start(c.Seq)
-			rows, err := s.guarded(ctx, c)
-			if err == nil {
-				out.Result(c.Seq, rows, 0)
-				continue
-			}
+// once is a case that is measured in one visit.
+type once struct {
+	*Sequential
+	c Case
+}
 
-			f := FailureOf(err)
-			out.Error(c.Seq, f)
-			if f.Fatal {
-				return &RestartError{Reason: f.Message}
-			}
-		}
-	}
+// Visit implements Visitor.
+func (o *once) Visit(ctx context.Context) (rows []Row, seconds float64, done bool, err error) {
+	rows, err = o.Run(ctx, o.c)
+	return rows, 0, true, err
 }
 
 // SpoolFile creates a file for an attachment. Its base name is Attachment.File.
@@ -114,11 +101,6 @@ func SpoolFile(init Init, name string) (*os.File, error) {
 	}
 
 	return os.CreateTemp(init.Spool, "*-"+name)
-}
-
-func (s *Sequential) guarded(ctx context.Context, c Case) (rows []Row, err error) {
-	defer Guard(&err)
-	return s.Run(ctx, c)
 }
 
 // Guard turns a panic into a failure with its stack. It must be deferred.

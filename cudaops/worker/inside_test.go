@@ -12,6 +12,9 @@ import (
 // insideHost answers each case by its op.
 type insideHost struct{}
 
+// Configure implements worker.Host. The host has no settings.
+func (*insideHost) Configure(worker.Init) error { return nil }
+
 func (h *insideHost) Hello(context.Context) (worker.Hello, error) {
 	return worker.Hello{Version: "1", Device: "none", Window: 2, Ops: []string{"ok", "panics", "waits"}}, nil
 }

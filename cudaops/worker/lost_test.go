@@ -25,6 +25,9 @@ func (r *restless) Hello(context.Context) (worker.Hello, error) {
 	return worker.Hello{Version: "1", Device: "d", Window: 3}, nil
 }
 
+// Configure implements worker.Host. The host has no settings.
+func (*restless) Configure(worker.Init) error { return nil }
+
 func (r *restless) Serve(_ context.Context, in <-chan worker.Case, out worker.Emitter) error {
 	for c := range in {
 		if r.at == 2 {

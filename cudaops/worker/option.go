@@ -137,14 +137,10 @@ func (o *Option) set(value any) error {
 		}
 	}
 
-	if err := o.assign(value); err != nil {
-		return err
-	}
-
-	return o.inRange(value)
+	return o.assign(value)
 }
 
-// assign converts a value through JSON to the type of the option's variable.
+// assign converts a value through JSON to the type of the option's variable, and checks its bounds.
 func (o *Option) assign(value any) error {
 	raw, err := json.Marshal(value)
 	if err == nil && o.Into != nil {
@@ -155,17 +151,8 @@ func (o *Option) assign(value any) error {
 		return fmt.Errorf("option %s is %s; it must be %s", o.Name, raw, o.TypeName())
 	}
 
-	return nil
-}
-
-func (o *Option) inRange(value any) error {
-	raw, err := json.Marshal(value)
-	if err != nil || o.Max <= o.Min {
-		return err
-	}
-
 	var n float64
-	if err := json.Unmarshal(raw, &n); err != nil || n < o.Min || n > o.Max {
+	if o.Max > o.Min && (json.Unmarshal(raw, &n) != nil || n < o.Min || n > o.Max) {
 		return fmt.Errorf("option %s is %s; it must be %s from %v to %v", o.Name, raw, o.TypeName(), o.Min, o.Max)
 	}
 

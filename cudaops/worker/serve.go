@@ -196,29 +196,21 @@ func (s *server) read(ctx context.Context, items chan<- item) {
 func (s *server) serve(ctx context.Context, items <-chan item) error {
 	for {
 		in, stop := make(chan Case), make(chan struct{})
-		fed := make(chan end, 1)
+		fed := make(chan *Configure, 1)
 		go func() { fed <- s.feed(ctx, items, in, stop) }()
 
 		err := s.run(ctx, in)
 		close(stop)
-		next := <-fed
+		configure := <-fed
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
 
-		s.mu.Lock()
-		unended := len(s.held) > 0
-		s.mu.Unlock()
 		switch {
-		case err != nil:
-		case unended:
-			err = errors.New("the host did not end all cases")
-		case next.configure != nil:
-			err = s.configure(next.configure)
-		case !next.shutdown:
-			err = errors.New("the host returned before all cases were done")
-		default:
+		case err == nil && configure == nil:
 			return s.send(Bye{Type: TypeBye})
+		case err == nil:
+			err = s.configure(configure)
 		}
 		if err != nil {
 			return s.leave(err)
@@ -247,27 +239,20 @@ func (s *server) run(ctx context.Context, in <-chan Case) (err error) {
 	return &RestartError{Reason: f.Message}
 }
 
-// end is why the host gets no more cases.
-type end struct {
-	configure *Configure
-	shutdown  bool
-}
-
 // feed passes cases to the host. It closes in and returns after a shutdown or a configure message, and if ctx ends. If
-// it is stopped, it returns without closing in.
-func (s *server) feed(ctx context.Context, items <-chan item, in chan<- Case, stop <-chan struct{}) end {
+// it is stopped, it returns without closing in. The result is nil unless other settings have come.
+func (s *server) feed(ctx context.Context, items <-chan item, in chan<- Case, stop <-chan struct{}) *Configure {
 	for {
 		var it item
-		ok := false
 		select {
-		case it, ok = <-items:
+		case it = <-items:
 		case <-stop:
-			return end{}
+			return nil
 		case <-ctx.Done():
 		}
 		if it.c == nil {
 			close(in)
-			return end{it.configure, !ok}
+			return it.configure
 		}
 
 		// Hold the case before it is delivered, because the host may reply at once.
@@ -277,10 +262,10 @@ func (s *server) feed(ctx context.Context, items <-chan item, in chan<- Case, st
 		select {
 		case in <- *it.c:
 		case <-stop:
-			return end{}
+			return nil
 		case <-ctx.Done():
 			close(in)
-			return end{}
+			return nil
 		}
 	}
 }
@@ -294,20 +279,10 @@ func (s *server) leave(err error) error {
 	return errors.Join(err, s.send(Bye{Type: TypeBye, Restart: reason}))
 }
 
-// configure applies other settings. A host that is no Configurer is replaced.
-func (s *server) configure(c *Configure) (err error) {
+// configure applies other settings.
+func (s *server) configure(c *Configure) error {
 	s.init.apply(*c)
-	switch h := s.host.(type) {
-	case Configurer:
-		err = h.Configure(s.init)
-	case io.Closer:
-		if err = h.Close(); err == nil {
-			s.host, err = s.make(s.init)
-		}
-	default:
-		s.host, err = s.make(s.init)
-	}
-	if err != nil {
+	if err := s.host.Configure(s.init); err != nil {
 		return fmt.Errorf("new settings: %w", err)
 	}
 	return nil

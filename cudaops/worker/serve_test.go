@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // session drives ServeOn over pipes as an engine would.
@@ -217,22 +215,6 @@ func TestConfigureBetweenCases(t *testing.T) {
 	}
 }
 
-func TestHostWithoutConfigureIsReplaced(t *testing.T) {
-	var made []string
-	s := newSession(t, Init{Measure: json.RawMessage(`1`)}, func(i Init) (Host, error) {
-		made = append(made, string(i.Measure))
-		return struct{ Host }{&windowHost{n: 1}}, nil
-	})
-	s.want(TypeHello, 0)
-	s.send(Configure{Type: TypeConfigure, Measure: json.RawMessage(`2`)})
-	s.cases(1)
-	s.want(TypeStart, 1)
-	s.want(TypeResult, 1)
-	if diff := cmp.Diff([]string{"1", "2"}, made); diff != "" {
-		t.Error(diff)
-	}
-}
-
 // TestWaitingHostEnds: one that waits for nothing but its next case ends when the
 // engine is gone.
 func TestWaitingHostEnds(t *testing.T) {
@@ -276,14 +258,6 @@ func TestServeRestartAndStartErrors(t *testing.T) {
 			t.Error("want an error")
 		}
 	})
-	t.Run("early return", func(t *testing.T) {
-		s := newSession(t, Init{}, func(Init) (Host, error) { return idleHost{}, nil })
-		s.want(TypeHello, 0)
-		s.want(TypeBye, 0, "before all cases were done")
-		if err := s.end(); err == nil {
-			t.Error("want an error")
-		}
-	})
 	t.Run("engine gone", func(t *testing.T) {
 		s := newSession(t, Init{}, sequential(nil))
 		s.want(TypeHello, 0)
@@ -293,11 +267,6 @@ func TestServeRestartAndStartErrors(t *testing.T) {
 		}
 	})
 }
-
-type idleHost struct{}
-
-func (idleHost) Hello(context.Context) (Hello, error)              { return Hello{}, nil }
-func (idleHost) Serve(context.Context, <-chan Case, Emitter) error { return nil }
 
 func TestLineReader(t *testing.T) {
 	long := strings.Repeat("x", 200)

@@ -86,7 +86,7 @@ func New(init worker.Init, open func() (nvml.API, error)) *Host {
 		grown: defaultGrown, again: answersAgain}
 }
 
-// Configure implements worker.Configurer.
+// Configure implements worker.Host.
 func (h *Host) Configure(init worker.Init) error {
 	h.init = init
 	clear(h.failed)
