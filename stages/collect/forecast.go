@@ -2,6 +2,7 @@ package collect
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -11,16 +12,14 @@ import (
 
 // measuredColumns lists the columns that the workers of this binary add to a row besides the metrics.
 // They are described in docs/reference/measuring.md, and a test compares the two lists.
-var measuredColumns = []string{
-	"passes", "pass_spread", "executions", "block_ms", "protocol", "operating_point", "ready_clock_mhz",
-	"clock_seen_mhz", "clock_slope",
-	"bytes", "flops", "gb_per_s", "tflop_per_s", "gflop_per_s", "sol_ms", "reached", "cache", "algo", "waves", "padded_m",
-	"latency_hot", "relative_error", "temperature_c", "clock_reasons", "mem_clock_mhz", "neighbours",
-	"power_method", "power_seconds", "power_sampled", "power_latency", "products", "chained", "parts", "threads",
-	"method", "algbw_gb_s", "busbw_gb_s", "rank_spread", "checked", "nodes", "gpus_per_node", "node_names", "device_uuids",
-	"nccl_version", "nccl_env", "access",
-	"imported_from",
-}
+var measuredColumns = strings.Fields(`passes pass_spread executions block_ms protocol operating_point ready_clock_mhz
+	clock_seen_mhz clock_slope
+	bytes flops gb_per_s tflop_per_s gflop_per_s sol_ms reached cache algo waves padded_m
+	latency_hot relative_error temperature_c clock_reasons mem_clock_mhz neighbours
+	power_method power_seconds power_sampled power_latency products chained parts threads
+	method algbw_gb_s busbw_gb_s rank_spread checked nodes gpus_per_node node_names device_uuids
+	nccl_version nccl_env access
+	imported_from`)
 
 var _ stage.Forecaster = (*Config)(nil)
 

@@ -25,11 +25,11 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 	if bind, ok := c.bind.(map[string]any); ok && c.kind().Bind != nil {
 		var err error
 		if c.bind, err = c.kind().Bind(bind, pc.PlanDir); err != nil {
-			return nil, (&planError{err, "Cannot read the kernel"}).diagnostics(pc)
+			return nil, stage.ErrorAt(pc.Range, "Cannot read the kernel", "%v.", err)
 		}
 	}
 	if _, err := c.resolve(ctx, pc); err != nil {
-		return nil, (&planError{err, "Cannot read the files"}).diagnostics(pc)
+		return nil, stage.ErrorAt(pc.Range, "Cannot read the files", "%v.", err)
 	}
 
 	k := map[string]any{}

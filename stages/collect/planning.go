@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,16 +34,7 @@ type planning struct {
 	jobs    *jobSplit // of an executor
 	reason  string
 	python  string // names the interpreter that the runtime was seen with, if it is another one
-}
-
-// planError is an error of a plan with the summary of its diagnostic.
-type planError struct {
-	error
-	summary string
-}
-
-func (e *planError) diagnostics(pc *stage.PlanContext) hcl.Diagnostics {
-	return stage.ErrorAt(pc.Range, e.summary, "%v.", e)
+	wrong   string // summary of the error of a step
 }
 
 // Plan implements stage.Planner. It counts the cases that are measured already and those to be measured.
@@ -59,12 +51,8 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 			Private: &Measurement{Cases: cases, Runtime: c.runtime, info: up.Data.Info, config: c}}}
 
 	for _, step := range []func(context.Context) error{p.check, p.expectation, p.reuse, p.locate, p.describe} {
-		err := step(ctx)
-		if e, ok := errors.AsType[*planError](err); ok {
-			return nil, e.diagnostics(pc)
-		}
-		if err != nil {
-			return nil, (&planError{err, "The case journal cannot be read"}).diagnostics(pc)
+		if err := step(ctx); err != nil {
+			return nil, stage.ErrorAt(pc.Range, cmp.Or(p.wrong, "The case journal cannot be read"), "%v.", err)
 		}
 	}
 
@@ -72,19 +60,24 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 	return p.plan, nil
 }
 
+// failed sets the summary of an error and returns it.
+func (p *planning) failed(summary string, err error) error {
+	p.wrong = summary
+	return err
+}
+
 // check verifies the columns that the block names, and that the runtime can measure the cases.
 func (p *planning) check(context.Context) error {
 	if _, err := columnsOf(p.cases, p.Weights, "weights"); err != nil {
-		return &planError{err, "Unknown column"}
+		return p.failed("Unknown column", err)
 	}
-
 	if err := p.unmeasurable(p.cases, p.pc.PlanDir); err != nil {
-		return &planError{err, "Nothing can measure this"}
+		return p.failed("Nothing can measure this", err)
 	}
 
 	invalid, why := p.invalidCases(p.cases, p.pc.PlanDir)
 	if invalid > 0 && invalid == p.cases.Len() {
-		return &planError{errors.New(why), "Nothing can measure this"}
+		return p.failed("Nothing can measure this", errors.New(why))
 	}
 
 	if p.cases.Len() == 0 {
@@ -96,7 +89,7 @@ func (p *planning) check(context.Context) error {
 
 	var err error
 	if p.job, err = p.newJob(MeasurementOf(p.plan), p.pc.Options); err != nil {
-		return &planError{err, "Unknown column"}
+		return p.failed("Unknown column", err)
 	}
 	p.counts = p.job.counts()
 	if n := p.cases.Len() - p.counts.Planned - p.counts.LeftOut; n > 0 {
@@ -131,7 +124,7 @@ func (p *planning) expectation(ctx context.Context) error {
 
 	known, err := p.resolve(ctx, p.pc)
 	if err != nil {
-		return &planError{err, "Cannot read the files"}
+		return p.failed("Cannot read the files", err)
 	}
 	if p.known = known && p.env != nil; !known {
 		p.reason = "what it reads is written first"
@@ -188,7 +181,7 @@ func (p *planning) locate(ctx context.Context) error {
 func (p *planning) deals() error {
 	var err error
 	if p.jobs, err = p.splitJobs(p.job, p.counts.Collect); err != nil {
-		return &planError{err, "Unknown size of a job"}
+		return p.failed("Unknown size of a job", err)
 	}
 	p.plan.Request = p.place.Request(p.jobs.jobs)
 	p.plan.Request.TaskCases = p.jobs.largest

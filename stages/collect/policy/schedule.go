@@ -2,6 +2,8 @@ package policy
 
 import (
 	"fmt"
+	"hash/fnv"
+	"io"
 	"math/rand/v2"
 	"slices"
 )
@@ -225,9 +227,7 @@ func rungs(order, sizes []int, seed int64) [][]int {
 
 // Random returns a random generator for one purpose, derived from the seed.
 func Random(seed int64, purpose string) *rand.Rand {
-	h := uint64(14695981039346656037)
-	for _, c := range []byte(purpose) {
-		h = (h ^ uint64(c)) * 1099511628211
-	}
-	return rand.New(rand.NewPCG(uint64(seed), h))
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, purpose)
+	return rand.New(rand.NewPCG(uint64(seed), h.Sum64()))
 }
