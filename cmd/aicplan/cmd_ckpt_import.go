@@ -69,7 +69,7 @@ func (c *ckptImportCmd) Run(a *app) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.Files[i], err)
 			}
-			out = append(out, seeded{c.Files[i], set.Notes(), rep})
+			out = append(out, seeded{c.Files[i], set.Drift, rep})
 		}
 	}
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,7 +20,7 @@ import (
 
 // conform converts a file's rows to the description of its table as the catalog defines, and reports all
 // differences.
-func conform(path string, e tree.Entry, rec arrow.Record, o Options) (arrow.Record, []Drift, error) {
+func conform(path string, e tree.Entry, rec arrow.Record, o Options) (arrow.Record, []string, error) {
 	c := &conformer{path: path, rec: rec, rows: table.Len(rec)}
 	if err := c.texts(); err != nil {
 		return nil, nil, err
@@ -133,11 +134,16 @@ type conformer struct {
 	path  string
 	rec   arrow.Record
 	rows  int
-	drift []Drift
+	drift []string
 }
 
+// note records a difference. rows are the rows concerned, 0 if it is about the file.
 func (c *conformer) note(rows int, format string, args ...any) {
-	c.drift = append(c.drift, Drift{Path: c.path, Message: fmt.Sprintf(format, args...), Rows: rows})
+	text := filepath.Base(c.path) + ": " + fmt.Sprintf(format, args...)
+	if rows > 0 {
+		text += fmt.Sprintf(" (%d rows)", rows)
+	}
+	c.drift = append(c.drift, text)
 }
 
 // provenance fills identity columns that the plan gives and compares the rows with their folders.

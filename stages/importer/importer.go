@@ -133,7 +133,7 @@ func (c *Config) Plan(_ context.Context, pc *stage.PlanContext) (*stage.Plan, hc
 		KeyExtra: set.digests(),
 		Data:     set.Data,
 		Private:  set,
-		Notes:    set.Notes(),
+		Notes:    set.Drift,
 	}, nil
 }
 
@@ -149,8 +149,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	check := stage.CheckResult{Name: "drift", Severity: "warn", Result: "pass",
 		Message: "no difference from the description of the tables, in " + textutil.Some(len(set.Files), "file")}
 
-	lines := set.Notes()
-	if len(lines) > 0 {
+	if lines := set.Drift; len(lines) > 0 {
 		check.Result = "warn"
 		check.Message = textutil.Some(len(lines), "difference") + " from the description of the table, mapped or kept"
 		check.Rows = lines[:min(len(lines), 20)]
@@ -159,7 +158,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	out.Checks = []stage.CheckResult{check}
 	out.Values = map[string]cty.Value{
 		"files": cty.NumberIntVal(int64(len(set.Files))),
-		"drift": cty.NumberIntVal(int64(len(lines))),
+		"drift": cty.NumberIntVal(int64(len(set.Drift))),
 	}
 
 	return out, nil

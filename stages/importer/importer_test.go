@@ -38,13 +38,7 @@ func load(t testing.TB, path string, o Options) *Set {
 	return set
 }
 
-func drift(set *Set) string {
-	var lines []string
-	for _, d := range set.Drift {
-		lines = append(lines, d.String())
-	}
-	return strings.Join(lines, "\n")
-}
+func drift(set *Set) string { return strings.Join(set.Drift, "\n") }
 
 // The oldest NCCL header has no framework columns and another order.
 func TestOldestNCCL(t *testing.T) {

@@ -34,35 +34,12 @@ type File struct {
 	tree.Entry
 }
 
-// Drift is a difference between a file and the description of its table.
-type Drift struct {
-	Path    string
-	Message string
-	Rows    int // rows concerned, 0 when it is about the file
-}
-
-func (d Drift) String() string {
-	s := filepath.Base(d.Path) + ": " + d.Message
-	if d.Rows > 0 {
-		s += fmt.Sprintf(" (%d rows)", d.Rows)
-	}
-	return s
-}
-
 // Set is the result of an import.
 type Set struct {
 	Data  *stage.Dataset
 	Files []File
-	Drift []Drift
-}
-
-// Notes returns the differences as text.
-func (s *Set) Notes() []string {
-	var out []string
-	for _, d := range s.Drift {
-		out = append(out, d.String())
-	}
-	return out
+	// Drift lists the differences between files and the descriptions of their tables.
+	Drift []string
 }
 
 // Load reads a file, or the files of one table below a folder, as one dataset.
