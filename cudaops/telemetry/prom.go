@@ -1,13 +1,17 @@
 package telemetry
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 )
 
 // GPU identifies a device or a MIG slice of a device.
@@ -185,4 +189,17 @@ func blank(v float64) bool {
 		return v == math.Trunc(v)
 	}
 	return v >= 0x7ffffffffffffff0 // int64; a float64 cannot represent its last digits
+}
+
+// Families parses a page in Prometheus' text format. On a syntax error, it returns the metrics before it together with
+// the error. It converts panics of the parser to errors.
+func Families(text []byte) (out map[string]*dto.MetricFamily, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			out, err = nil, fmt.Errorf("the parser of Prometheus text gave up: %v", v)
+		}
+	}()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	// The format has LF; some proxies send CRLF.
+	return parser.TextToMetricFamilies(bytes.NewReader(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))))
 }

@@ -18,7 +18,9 @@
 // closed in the children that Python forks and in programs that the op starts.
 package worker
 
-import "encoding/json"
+import (
+	"encoding/json"
+)
 
 // ProtocolVersion must be increased if the meaning of messages changes. A worker whose hello
 // has another version is not used.
@@ -272,3 +274,13 @@ type Bye struct {
 	Type    string `json:"type"`
 	Restart string `json:"restart,omitempty"`
 }
+
+// Failure classes, by who can fix the failure.
+const (
+	ClassCollectorBug      = "collector_bug"      // the op's own code is wrong
+	ClassUnsupportedConfig = "unsupported_config" // this device or version has no such kernel
+	ClassFrameworkBug      = "framework_bug"      // the framework rejects or crashes on a valid case
+	ClassResourceIssue     = "resource_issue"     // memory, disk, descriptors
+	ClassTransient         = "transient"          // may pass if it is tried again
+	ClassTimeout           = "timeout"            // ran past its deadline
+)
