@@ -1,15 +1,18 @@
 package executors
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 )
 
@@ -126,4 +129,93 @@ func (c *Config) growth(ending string, rows bool) (g Grown) {
 		g.Time = 1
 	}
 	return g
+}
+
+// Request returns the resources that the jobs request. shards maps the number of GPUs per case, or 0 if
+// all jobs are alike, to the number of shards.
+func (c *Config) Request(shards map[int]int) *stage.Request {
+	r := &stage.Request{Executor: c.Address}
+	for _, gpus := range slices.Sorted(maps.Keys(shards)) {
+		n, job := shards[gpus], c.Sized(gpus)
+		a := stage.RequestArray{Jobs: n, AtOnce: n, Nodes: job.Nodes, GPUsPerNode: job.GPUsPerNode}
+		if c.Parallel > 0 {
+			a.AtOnce = min(n, c.Parallel)
+		}
+
+		r.Arrays = append(r.Arrays, a)
+		r.Jobs += n
+		r.AtOnce += a.AtOnce
+		r.GPUs += a.AtOnce * a.Nodes * a.GPUsPerNode
+		r.Nodes, r.GPUsPerNode = max(r.Nodes, a.Nodes), max(r.GPUsPerNode, a.GPUsPerNode)
+
+		hours := c.Limit.Hours() * float64(n*a.Nodes)
+		r.NodeHours += hours
+		r.GPUHours += hours * float64(a.GPUsPerNode)
+	}
+
+	return r
+}
+
+// Split divides n cases among at most shards shards. It returns the ascending positions of the cases of
+// each shard. The result is deterministic.
+//
+// groups has the group of each case, in measuring order. Cases of one group stay together if the group
+// is no larger than a fair share, because they share what is loaded for them. If groups is nil, each case is a group of
+// its own.
+func Split(n int, groups []int, shards int) [][]int {
+	shards = max(1, min(n, shards))
+	if n == 0 {
+		return nil
+	}
+
+	if groups == nil {
+		groups = make([]int, n)
+		for i := range groups {
+			groups[i] = i
+		}
+	}
+
+	// Divide the groups into pieces, none larger than a fair share.
+	share := (n + shards - 1) / shards
+	var order []int
+	members := map[int][]int{}
+	for i, g := range groups {
+		if members[g] == nil {
+			order = append(order, g)
+		}
+		members[g] = append(members[g], i)
+	}
+
+	var pieces [][]int
+	for _, g := range order {
+		all := members[g]
+		parts := (len(all) + share - 1) / share
+		for p := range parts {
+			pieces = append(pieces, all[p*len(all)/parts:(p+1)*len(all)/parts])
+		}
+	}
+
+	// Assign the pieces, largest first, to a shard with the fewest cases, drawn at random. In a fixed order, an axis with
+	// as many values as there are shards would be split by its values, and a difference between nodes would look like
+	// one between cases.
+	slices.SortStableFunc(pieces, func(a, b []int) int { return cmp.Compare(len(b), len(a)) })
+	random, out := rand.New(rand.NewPCG(uint64(n), uint64(shards))), make([][]int, shards)
+	for _, p := range pieces {
+		first := random.IntN(shards)
+		least := first
+		for i := range shards {
+			if s := (first + i) % shards; len(out[s]) < len(out[least]) {
+				least = s
+			}
+		}
+		out[least] = append(out[least], p...)
+	}
+
+	out = slices.DeleteFunc(out, func(s []int) bool { return len(s) == 0 })
+	for _, s := range out {
+		slices.Sort(s)
+	}
+
+	slices.SortFunc(out, func(a, b []int) int { return cmp.Compare(a[0], b[0]) })
+	return out
 }

@@ -2,6 +2,7 @@ package runtimes
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,8 +10,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"aicplan/cudaops/nvml"
+	"aicplan/cudaops/worker"
 )
 
 // procGPUs is the folder in which the NVIDIA kernel driver lists its GPUs, one folder per bus address.
@@ -93,4 +96,48 @@ func devicesIn(dir string) ([]Device, error) {
 	}
 
 	return out, nil
+}
+
+// cleanPatience is how long the memory of a dead worker may take to be freed.
+const cleanPatience = 30 * time.Second
+
+// CleanGPU returns a PoolSpec.CleanDevice function that waits until a GPU's memory is free, so that an
+// out-of-memory error is not caused by other processes. Machines without a management library count as
+// clean.
+func CleanGPU(open func() (nvml.API, error)) func(ctx context.Context, s worker.Slot) error {
+	return func(ctx context.Context, s worker.Slot) error {
+		if s.Device < 0 {
+			return nil
+		}
+
+		api, err := open()
+		if err != nil {
+			return nil
+		}
+
+		d, err := deviceOf(api, s)
+		if err != nil {
+			return err
+		}
+
+		return nvml.WaitFree(ctx, d, cleanPatience)
+	}
+}
+
+// deviceOf returns the slot's device, by UUID if it is known and by index otherwise.
+func deviceOf(api nvml.API, s worker.Slot) (nvml.Device, error) {
+	if uuid := s.Spec.Init.UUID; uuid != "" {
+		return nvml.Find(api, uuid)
+	}
+
+	all, err := api.Devices()
+	if err != nil {
+		return nil, err
+	}
+
+	if s.Device >= len(all) {
+		return nil, fmt.Errorf("there is no device %d; the driver lists %d", s.Device, len(all))
+	}
+
+	return all[s.Device], nil
 }

@@ -3,12 +3,15 @@
 package runtimes
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/zclconf/go-cty/cty"
@@ -18,6 +21,7 @@ import (
 	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 )
 
@@ -314,4 +318,27 @@ func absolute(dir, path string) string {
 		return path
 	}
 	return filepath.Join(dir, path)
+}
+
+// PlaceOf returns the place from which a stage's workers are started.
+func PlaceOf(rc *stage.RunContext) Place {
+	return Place{
+		RunDir: rc.RunDir, StateDir: rc.Store.Dir, PlanDir: rc.PlanDir, Stop: rc.Stop,
+		Say: func(text string) { rc.Events.Message(rc.Address, "warn", text) },
+	}
+}
+
+// Fault reports whether an error of Pools.Get is caused by this run, such as a full disk, a device in
+// use or Ctrl-C. Another container would not help then.
+func Fault(err error) bool {
+	if _, ok := errors.AsType[*pyhost.WriteError](err); ok {
+		return true
+	}
+	for _, cause := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, fileutil.ErrBusy,
+		context.Canceled} {
+		if errors.Is(err, cause) {
+			return true
+		}
+	}
+	return false
 }
