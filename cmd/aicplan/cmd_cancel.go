@@ -26,7 +26,7 @@ Examples:
 
 // Run cancels the jobs of the state folder.
 func (c *cancelCmd) Run(a *app, store *checkpoint.Store) error {
-	cancelled, err := executors.Cancel(context.Background(), &executors.Scheduler{}, store.Dir, c.Stage)
+	cancelled, err := executors.Cancel(context.Background(), store.Dir, c.Stage)
 	if c.JSON && err == nil {
 		return a.json(struct {
 			Cancelled []executors.Cancelled `json:"cancelled"`

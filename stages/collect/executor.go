@@ -115,7 +115,6 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 		return nil, err
 	}
 
-	scheduler := &executors.Scheduler{}
 	home := executors.Home(r.rc.Store.Dir, r.rc.Address)
 	order, err := executors.Latest(home, r.rc.Address)
 	if err != nil {
@@ -127,7 +126,7 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 	}
 
 	if order != nil {
-		active, err := executors.Active(ctx, scheduler, order)
+		active, err := executors.Active(ctx, order)
 		_, unclear, damaged := order.Submitted()
 		switch err = errors.Join(err, damaged); {
 		case err != nil:
@@ -160,7 +159,7 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 			}
 		}
 
-		f, err := r.follow(ctx, scheduler, order, attached)
+		f, err := r.follow(ctx, order, attached)
 		if err != nil {
 			r.now += f.newRows()
 			return nil, err

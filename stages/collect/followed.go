@@ -35,7 +35,7 @@ type partJournal struct {
 }
 
 // follow submits an order, unless attached is true, and follows its tasks until they end.
-func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executors.Order,
+func (r *running) follow(ctx context.Context, o *executors.Order,
 	attached bool) (*followed, error) {
 	f := &followed{r: r, order: o, otherNodes: map[string]bool{}}
 	f.count()
@@ -48,7 +48,7 @@ func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executo
 	}
 
 	follower := &executors.Follower{
-		Config: r.place, Order: o, Scheduler: s, Work: f, Stop: r.rc.Stop, Detach: r.invocation.Detach,
+		Config: r.place, Order: o, Work: f, Stop: r.rc.Stop, Detach: r.invocation.Detach,
 		Script: r.script(r.rc.Address, r.rc.Store.Dir, r.rc.PlanDir, o.Dir),
 	}
 

@@ -29,11 +29,10 @@ type Work interface {
 
 // Follower submits the shards of an order until each has a result or is given up.
 type Follower struct {
-	Config    *Config
-	Order     *Order
-	Scheduler *Scheduler
-	Script    Script
-	Work      Work
+	Config *Config
+	Order  *Order
+	Script Script
+	Work   Work
 	// Stop makes Follow return when it is closed. The jobs continue.
 	Stop <-chan struct{}
 	// Detach makes Follow return once all shards are submitted. The jobs continue.
@@ -57,12 +56,12 @@ type Outcome struct {
 }
 
 // Active returns the jobs of an order that wait or run.
-func Active(ctx context.Context, s *Scheduler, o *Order) ([]Job, error) {
+func Active(ctx context.Context, o *Order) ([]Job, error) {
 	arrays, err := o.arrays()
 	if err != nil || len(arrays) == 0 {
 		return nil, err
 	}
-	jobs, err := s.queue(ctx)
+	jobs, err := squeue(ctx)
 	return slices.DeleteFunc(jobs, func(j Job) bool {
 		return !slices.ContainsFunc(arrays, func(a Array) bool { return a.Job == j.Array })
 	}), err
@@ -83,7 +82,7 @@ func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 			f.giveUp()
 		}
 
-		jobs, err := f.Scheduler.queue(ctx)
+		jobs, err := squeue(ctx)
 		_, passes := errors.AsType[*temporary](err)
 		if err != nil && len(f.arrays) == 0 && !passes && ctx.Err() == nil {
 			return out, f.errorf("nothing was submitted: %w", err)
@@ -98,7 +97,7 @@ func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 
 		if known {
 			if out.Stopped = f.update(ctx, jobs); out.Stopped != "" {
-				return out, f.Scheduler.cancel(context.WithoutCancel(ctx), f.live()...)
+				return out, scancel(context.WithoutCancel(ctx), f.live()...)
 			}
 
 			if err := f.submit(ctx, len(jobs)); err != nil {
@@ -286,7 +285,7 @@ func (f *Follower) submitArray(ctx context.Context, a Array, gpus int) error {
 	}
 
 	var err error
-	a.Job, err = f.Scheduler.submit(ctx, script, indices, f.Config.Parallel, fmt.Sprint(a.Offset), fmt.Sprint(number))
+	a.Job, err = sbatch(ctx, script, indices, f.Config.Parallel, fmt.Sprint(a.Offset), fmt.Sprint(number))
 	_, unclear := errors.AsType[*temporary](err)
 	if err == nil || unclear || ctx.Err() != nil {
 		f.arrays = append(f.arrays, a)

@@ -36,7 +36,7 @@ func newFollower(t *testing.T, left ...int) (*Follower, *fakeWork) {
 		t.Fatal(err)
 	}
 	w := &fakeWork{left: left}
-	f := &Follower{Config: &Config{Attempts: 2, Poll: time.Hour}, Order: o, Scheduler: &Scheduler{}, Work: w,
+	f := &Follower{Config: &Config{Attempts: 2, Poll: time.Hour}, Order: o, Work: w,
 		Script: Script{LogDir: o.Dir}}
 	if err := f.load(); err != nil {
 		t.Fatal(err)

@@ -243,7 +243,7 @@ type Cancelled struct {
 
 // Cancel cancels the pending and running jobs of all orders in a state folder, or only of one stage. It marks
 // their orders, so that a coordinator that follows them submits no shard again.
-func Cancel(ctx context.Context, s *Scheduler, stateDir, stage string) ([]Cancelled, error) {
+func Cancel(ctx context.Context, stateDir, stage string) ([]Cancelled, error) {
 	orders, err := Orders(stateDir)
 	if err != nil || len(orders) == 0 {
 		return nil, err
@@ -258,7 +258,7 @@ func Cancel(ctx context.Context, s *Scheduler, stateDir, stage string) ([]Cancel
 			textutil.First(slices.Compact(known), 3, ", "))
 	}
 
-	jobs, err := s.queue(ctx)
+	jobs, err := squeue(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -288,7 +288,7 @@ func Cancel(ctx context.Context, s *Scheduler, stateDir, stage string) ([]Cancel
 		if err := os.WriteFile(o.cancelledFile(), nil, 0o644); err != nil {
 			return out, err
 		}
-		if err := s.cancel(ctx, ids...); err != nil {
+		if err := scancel(ctx, ids...); err != nil {
 			return out, err
 		}
 		out = append(out, Cancelled{o.Stage, ids})

@@ -133,8 +133,8 @@ func (f *Follower) update(ctx context.Context, jobs []Job) (stopped string) {
 		}
 	}
 
-	f.warn("tasks cannot be cancelled", f.Scheduler.cancel(ctx, cancel...))
-	f.conclude(ended, f.Scheduler.endings(ctx, ask), stuck)
+	f.warn("tasks cannot be cancelled", scancel(ctx, cancel...))
+	f.conclude(ended, sacct(ctx, ask), stuck)
 	f.show(working, waiting)
 	return ""
 }

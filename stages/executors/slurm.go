@@ -16,11 +16,11 @@ import (
 	"aicplan/sink/base/proc"
 )
 
-// Scheduler runs Slurm's commands.
-type Scheduler struct {
-	// Timeout is the limit for each command. Zero means one minute.
-	Timeout time.Duration
-}
+// Limits of Slurm's commands.
+const (
+	commandTimeout    = time.Minute
+	accountingTimeout = 15 * time.Second
+)
 
 // Job is an array task in the queue.
 type Job struct {
@@ -65,11 +65,7 @@ var passing = []string{
 
 // run executes a command and returns its output. An error contains the command's messages. It is a
 // *temporary if a later call may succeed.
-func (s *Scheduler) run(ctx context.Context, name string, args ...string) (string, error) {
-	limit := s.Timeout
-	if limit == 0 {
-		limit = time.Minute
-	}
+func run(ctx context.Context, limit time.Duration, name string, args ...string) (string, error) {
 
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -109,16 +105,16 @@ func (s *Scheduler) run(ctx context.Context, name string, args ...string) (strin
 
 var jobID = regexp.MustCompile(`^\d+$`)
 
-// submit submits an array and returns its id. At most parallel tasks of it run at the same time; 0 means
+// sbatch submits an array and returns its id. At most parallel tasks of it run at the same time; 0 means
 // no limit.
-func (s *Scheduler) submit(ctx context.Context, script string, indices []int, parallel int,
+func sbatch(ctx context.Context, script string, indices []int, parallel int,
 	args ...string) (string, error) {
 	array := ranges(indices)
 	if parallel > 0 && parallel < len(indices) {
 		array += "%" + strconv.Itoa(parallel)
 	}
 
-	out, err := s.run(ctx, "sbatch", append([]string{"--parsable", "--array=" + array, script}, args...)...)
+	out, err := run(ctx, commandTimeout, "sbatch", append([]string{"--parsable", "--array=" + array, script}, args...)...)
 	if err != nil {
 		return "", err
 	}
@@ -133,10 +129,10 @@ func (s *Scheduler) submit(ctx context.Context, script string, indices []int, pa
 	return "", fmt.Errorf("sbatch printed %q instead of a job id", strings.TrimSpace(out))
 }
 
-// queue returns the user's array tasks that are pending or running.
-func (s *Scheduler) queue(ctx context.Context) ([]Job, error) {
+// squeue returns the user's array tasks that are pending or running.
+func squeue(ctx context.Context) ([]Job, error) {
 	// Select by user id, because a directory service user may have no name here.
-	out, err := s.run(ctx, "squeue", "--noheader", "--array", "--user="+strconv.Itoa(os.Getuid()),
+	out, err := run(ctx, commandTimeout, "squeue", "--noheader", "--array", "--user="+strconv.Itoa(os.Getuid()),
 		"--format=%F|%K|%T|%r")
 	if err != nil {
 		return nil, err
@@ -156,13 +152,12 @@ func (s *Scheduler) queue(ctx context.Context) ([]Job, error) {
 	return jobs, nil
 }
 
-// endings returns how array tasks ended according to the accounting, by id. Tasks without a record are
+// sacct returns how array tasks ended according to the accounting, by id. Tasks without a record are
 // missing. If the cluster has no accounting, the result is empty.
-func (s *Scheduler) endings(ctx context.Context, ids []string) map[string]string {
+func sacct(ctx context.Context, ids []string) map[string]string {
 	out := map[string]string{}
-	short := Scheduler{Timeout: 15 * time.Second}
 	for part := range slices.Chunk(ids, 500) {
-		text, err := short.run(ctx, "sacct", "--noheader", "--parsable2", "--allocations",
+		text, err := run(ctx, accountingTimeout, "sacct", "--noheader", "--parsable2", "--allocations",
 			"--jobs="+strings.Join(part, ","), "--format=JobID,State,ExitCode,NodeList")
 
 		if err != nil {
@@ -181,10 +176,10 @@ func (s *Scheduler) endings(ctx context.Context, ids []string) map[string]string
 	return out
 }
 
-// cancel cancels jobs.
-func (s *Scheduler) cancel(ctx context.Context, ids ...string) error {
+// scancel cancels jobs.
+func scancel(ctx context.Context, ids ...string) error {
 	for part := range slices.Chunk(ids, 500) { // the length of a command line is limited
-		if _, err := s.run(ctx, "scancel", part...); err != nil {
+		if _, err := run(ctx, commandTimeout, "scancel", part...); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ func TestSchedulerIgnoresProcessesLeftBehind(t *testing.T) {
 	dir := t.TempDir()
 	sbatch := filepath.Join(dir, "sbatch")
 	testutil.WriteProgram(t, sbatch, "#!/bin/sh\nwhile test -d "+dir+"; do sleep 0.05; done &\necho 4711\n")
-	if out, err := (&Scheduler{}).run(t.Context(), sbatch); err != nil || out != "4711\n" {
+	if out, err := run(t.Context(), time.Minute, sbatch); err != nil || out != "4711\n" {
 		t.Errorf("%q, %v", out, err)
 	}
 }
@@ -28,13 +28,13 @@ func TestSchedulerTimesOut(t *testing.T) {
 	dir := t.TempDir()
 	squeue := filepath.Join(dir, "squeue")
 	testutil.WriteProgram(t, squeue, "#!/bin/sh\nwhile test -d "+dir+"; do sleep 0.05; done\n")
-	if out, err := (&Scheduler{Timeout: time.Millisecond}).run(t.Context(), squeue); err == nil ||
+	if out, err := run(t.Context(), time.Millisecond, squeue); err == nil ||
 		!strings.Contains(err.Error(), "did not answer within 1ms") {
 		t.Errorf("%q, %v", out, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if out, err := (&Scheduler{}).run(ctx, squeue); err == nil {
+	if out, err := run(ctx, time.Minute, squeue); err == nil {
 		t.Errorf("after an interrupt: %q", out)
 	}
 }
