@@ -118,16 +118,11 @@ func label(help, name string) string {
 	return strings.ToLower(strings.ReplaceAll(name, "_", " "))
 }
 
-// Set is a set of metrics with different fields.
-type Set struct {
-	metrics []Metric // in order: built-in ones first, then those of files
-}
+// Set is a list of metrics with different fields: built-in ones first, then those of files.
+type Set []Metric
 
 // Builtin returns the built-in metrics.
-func Builtin() *Set { return &Set{slices.Clone(known().Metrics)} }
-
-// Metrics returns the metrics of the set in order. Callers must not change them.
-func (s *Set) Metrics() []Metric { return s.metrics }
+func Builtin() Set { return slices.Clone(known().Metrics) }
 
 // AddCSV adds the fields of a counter file in the DCGM exporter's format: FIELD, gauge|counter, help text.
 // It skips blank lines and lines that start with #. Types and units of the file override the built-in ones.
@@ -168,13 +163,13 @@ func (s *Set) AddCSV(r io.Reader, name string) error {
 }
 
 func (s *Set) add(field, help string, kind Kind) {
-	i := slices.IndexFunc(s.metrics, func(m Metric) bool { return m.Field == field })
+	i := slices.IndexFunc(*s, func(m Metric) bool { return m.Field == field })
 	if i < 0 {
-		s.metrics = append(s.metrics, custom(field, help, kind))
+		*s = append(*s, custom(field, help, kind))
 		return
 	}
 
-	m := &s.metrics[i]
+	m := &(*s)[i]
 	if m.Kind != Code {
 		m.Kind = kind
 	}

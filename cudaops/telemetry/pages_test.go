@@ -119,7 +119,7 @@ DCGM_FI_DRIVER_VERSION, label, Driver
 		"DCGM_FI_DEV_MEMORY_TEMP":          {Name: "nvidia_memory_temperature", Unit: "C", Factor: 1, Kind: Gauge},
 	} {
 		var m Metric
-		for _, of := range s.Metrics() {
+		for _, of := range s {
 			if of.Field == field {
 				m = of
 			}
@@ -130,7 +130,8 @@ DCGM_FI_DRIVER_VERSION, label, Driver
 	}
 	for text, want := range map[string]string{"DCGM_FI_DEV_X, gauge": "c.csv:1:",
 		"\nX, gauge, y": "c.csv:2: \"X\" is no DCGM field", "DCGM_FI_DEV_X, meter, y": "\"meter\""} {
-		if err := Builtin().AddCSV(strings.NewReader(text), "c.csv"); err == nil || !strings.Contains(err.Error(), want) {
+		s := Builtin()
+		if err := s.AddCSV(strings.NewReader(text), "c.csv"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

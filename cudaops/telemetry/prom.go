@@ -76,7 +76,7 @@ type Page struct {
 
 // parse parses Prometheus text up to the first syntax error. It skips samples without a gpu label (CPUs,
 // switches) and fields that are not in the set.
-func (s *Set) parse(text []byte) Page {
+func (s Set) parse(text []byte) Page {
 	var p Page
 	found, err := Families(text)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Set) parse(text []byte) Page {
 	}
 
 	index := map[GPU]int{}
-	for _, m := range s.metrics {
+	for _, m := range s {
 		f := cmp.Or(found[m.Field], found[m.Field+"_total"])
 		if f == nil {
 			continue

@@ -37,7 +37,7 @@ const (
 
 // Options of a [Recorder].
 type Options struct {
-	Set      *Set
+	Set      Set
 	Interval time.Duration // 0 means DefaultInterval
 
 	// Timeout bounds a scrape. 0 means two seconds or six intervals, whichever is longer.
@@ -46,7 +46,7 @@ type Options struct {
 
 // Recorder scrapes sources until it is stopped. It is safe for concurrent use.
 type Recorder struct {
-	set      *Set
+	set      Set
 	interval time.Duration
 	timeout  time.Duration
 	states   []*state

@@ -53,7 +53,7 @@ func (r *Recorder) Samples(w *Window) []Sample {
 		a, b := s.inside(lo, hi)
 		for at := a; at < b; at++ {
 			one := Sample{At: s.times[at], Source: r.states[i].src.Name(), GPU: s.gpu, Values: map[string]float64{}}
-			for _, m := range r.set.Metrics() {
+			for _, m := range r.set {
 				if col := s.columns[m.Name]; col != nil && !math.IsNaN(col[at]) {
 					one.Values[m.Name] = col[at]
 				}
@@ -72,7 +72,7 @@ func (r *Recorder) Samples(w *Window) []Sample {
 }
 
 // Metrics returns the recorded metrics in the order of files.
-func (r *Recorder) Metrics() []Metric { return r.set.Metrics() }
+func (r *Recorder) Metrics() []Metric { return r.set }
 
 // Records encodes samples in AIPerf's format, one JSON object per line.
 func (r *Recorder) Records(samples []Sample) ([]byte, error) {
@@ -81,7 +81,7 @@ func (r *Recorder) Records(samples []Sample) ([]byte, error) {
 	enc.SetEscapeHTML(false)
 	factors := map[string]float64{}
 
-	for _, m := range r.set.Metrics() {
+	for _, m := range r.set {
 		_, factors[m.Name] = exportFactor(m)
 	}
 

@@ -82,12 +82,12 @@ const maxPage = 32 << 20
 type exporter struct {
 	url    string
 	name   string
-	set    *Set
+	set    Set
 	client *http.Client
 }
 
 // NewExporter returns a source for a DCGM exporter at a normalized URL.
-func NewExporter(endpoint string, set *Set) (Source, error) {
+func NewExporter(endpoint string, set Set) (Source, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
 		return nil, err

@@ -148,7 +148,7 @@ func (r *Recorder) device(s *series, source string, lo, hi int64) *GPUWindow {
 	g.Refresh, g.Stale = freshness(s, lo, hi)
 	g.Gap = longestGap(s.times, nil, lo, hi)
 
-	for _, m := range r.set.Metrics() {
+	for _, m := range r.set {
 		times, values := s.readings(m.Name)
 		st := summarize(m, times, values, lo, hi)
 		if st.Count == 0 {

@@ -46,7 +46,7 @@ func TestWatched(t *testing.T) {
 		}
 	}
 
-	raw, err := perf.EncodeSeries(telemetry.SeriesRecord(samples, cudatelemetry.Builtin().Metrics()))
+	raw, err := perf.EncodeSeries(telemetry.SeriesRecord(samples, cudatelemetry.Builtin()))
 	if err != nil {
 		t.Fatal(err)
 	}
