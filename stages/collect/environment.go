@@ -171,7 +171,7 @@ func (r *running) replaceAssumed(env *runtimes.Environment, done string) error {
 	if r.env != nil {
 		// Workers report the code of an op only when it was loaded, so other code is no surprise.
 		if diff := r.differences(r.env, env); diff != "" {
-			r.message("warn", "the environment is not the one that the plan assumed: "+diff)
+			r.message("warn", "the environment is not the one that the plan assumed: %s", diff)
 		}
 	}
 	return r.useEnvironment(env)

@@ -275,7 +275,7 @@ func (r *running) concluded(f *followed) (*stage.Outcome, error) {
 	}
 
 	if r.stopText = out.Stopped; out.Stopped != "" {
-		f.Say("error", "ramp: "+out.Stopped)
+		f.Say("error", "ramp: %s", out.Stopped)
 	}
 
 	switch {
@@ -301,9 +301,6 @@ func (r *running) leaving(out *executors.Outcome) {
 		return
 	}
 	jobs := strings.Join(out.Jobs, " ")
-	r.message(
-		stage.MessageShow,
-		fmt.Sprintf("%s: the jobs %s continue: the same command follows them, aicplan cancel ends them",
-			r.rc.Address, jobs),
-	)
+	r.message(stage.MessageShow, "%s: the jobs %s continue: the same command follows them, aicplan cancel ends them",
+		r.rc.Address, jobs)
 }

@@ -133,14 +133,8 @@ func (r *running) finish() (*stage.Outcome, error) {
 	plannedRec := r.job.cases.PointRecord()
 	rec, mixed := r.measurements(s, plannedRec)
 	for _, name := range mixed {
-		r.message(
-			"warn",
-			fmt.Sprintf(
-				"the column %s has values of several types, such as numbers and text, or integers beyond 2^53 and fractions, and "+
-					"is kept as text",
-				name,
-			),
-		)
+		r.message("warn", "the column %s has values of several types, such as numbers and text, or integers beyond 2^53 and "+
+			"fractions, and is kept as text", name)
 	}
 	ledger, err := r.ledger(s)
 	if err != nil {

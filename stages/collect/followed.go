@@ -44,7 +44,7 @@ func (r *running) follow(ctx context.Context, o *executors.Order,
 		if err != nil {
 			return f, err
 		}
-		f.Say("info", fmt.Sprintf("follows the %d tasks that an earlier run has submitted", n))
+		f.Say("info", "follows the %d tasks that an earlier run has submitted", n)
 	}
 
 	follower := &executors.Follower{
@@ -96,15 +96,16 @@ func (f *followed) Left(shard int) (n int) {
 
 // Waiting implements executors.Work.
 func (f *followed) Waiting(text string) {
-	f.r.message(stage.MessageStatus, text)
+	f.r.message(stage.MessageStatus, "%s", text)
 }
 
 // Say implements executors.Work.
-func (f *followed) Say(level, text string) {
+func (f *followed) Say(level, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
 	if level == "info" {
 		level, text = stage.MessageShow, f.r.rc.Address+": "+text
 	}
-	f.r.message(level, text)
+	f.r.message(level, "%s", text)
 }
 
 // Take implements executors.Work. It reads new status reports of tasks and new journal entries.
@@ -112,7 +113,7 @@ func (f *followed) Take(said []*executors.Status) error {
 	for _, s := range said {
 		if line := s.Node + ": " + s.Note; s.Note != "" && !f.r.shown[line] {
 			f.r.shown[line] = true
-			f.Say("warn", line)
+			f.Say("warn", "%s", line)
 		}
 
 		if len(s.Environment) == 0 {
@@ -121,7 +122,7 @@ func (f *followed) Take(said []*executors.Status) error {
 
 		env := new(runtimes.Environment)
 		if err := json.Unmarshal(s.Environment, env); err != nil {
-			f.Say("warn", fmt.Sprintf("the environment of task %d cannot be read: %v", s.Shard, err))
+			f.Say("warn", "the environment of task %d cannot be read: %v", s.Shard, err)
 			continue
 		}
 
@@ -143,16 +144,9 @@ func (f *followed) acceptEnvironment(s *executors.Status, env *runtimes.Environm
 	} else if diff := r.differences(r.env, env); diff != "" {
 		if !f.otherNodes[s.Node] {
 			f.otherNodes[s.Node] = true
-			f.Say(
-				"error",
-				fmt.Sprintf(
-					"the node %s does not measure where the first one did: %s; its rows are kept apart and do not count here. Name "+
-						"nodes of one kind with constraint, or leave it out: options = { exclude = %q }",
-					s.Node,
-					diff,
-					s.Node,
-				),
-			)
+			f.Say("error", "the node %s does not measure where the first one did: %s; its rows are kept apart and do not "+
+				"count here. Name nodes of one kind with constraint, or leave it out: options = { exclude = %q }",
+				s.Node, diff, s.Node)
 		}
 		return nil
 	} else if same, e := r.sameContext(env); e != nil || same {
@@ -222,12 +216,12 @@ func (f *followed) read() error {
 	}
 	inherited, err := f.inherit()
 	if err != nil {
-		f.Say("warn", fmt.Sprintf("the journal of a task cannot be read, and is read again: %v", err))
+		f.Say("warn", "the journal of a task cannot be read, and is read again: %v", err)
 	}
 
 	version, err := r.journal.Refresh()
 	if err != nil {
-		f.Say("warn", fmt.Sprintf("the journal cannot be read to its end, and is read again: %v", err))
+		f.Say("warn", "the journal cannot be read to its end, and is read again: %v", err)
 	}
 	if version == f.version && !inherited {
 		return nil
@@ -270,7 +264,7 @@ func (f *followed) settle(at int, kind checkpoint.Kind) error {
 		Params: r.job.params(u), Attempt: e.Attempts}, class, e.Failure)
 	if tripped := f.breaker.Failed(group, firstLine(e.Failure.Message)); tripped != "" {
 		// Tasks that try its cases stop by themselves, because each has a breaker of its own.
-		f.Say("error", "breaker: "+tripped)
+		f.Say("error", "breaker: %s", tripped)
 		r.job.close("tripped", tripped, r.job.inGroup(group))
 	}
 	return nil

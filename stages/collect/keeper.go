@@ -111,7 +111,7 @@ func (k *keeper) failed(c worker.Case, class string, f *worker.Failure) {
 		line = "KeyError: " + line // its message is only the key
 	}
 	if k.similar[key]++; k.similar[key] <= maxShown {
-		k.message("warn", class+": "+line+" "+string(c.Params))
+		k.message("warn", "%s: %s %s", class, line, c.Params)
 	}
 }
 

@@ -92,7 +92,9 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 }
 
 // message shows a line to the user.
-func (r *running) message(level, text string) { r.rc.Events.Message(r.rc.Address, level, text) }
+func (r *running) message(level, format string, args ...any) {
+	r.rc.Events.Message(r.rc.Address, level, fmt.Sprintf(format, args...))
+}
 
 // demands returns the columns that workers must return. Constants of the grid apply to every row and are left out. Rows
 // of open tables, such as those of servers, have no demands.
@@ -180,7 +182,7 @@ func (r *running) workerLog(slot, level, text string) {
 	case "trace":
 		return
 	case stage.MessageStatus, stage.MessageShow:
-		r.message(level, text)
+		r.message(level, "%s", text)
 		return
 	}
 
@@ -193,7 +195,7 @@ func (r *running) workerLog(slot, level, text string) {
 	line := firstLine(text)
 	if key := level + digits.ReplaceAllString(line, "#"); !r.shown[key] {
 		r.shown[key] = true
-		r.message(level, slot+": "+line)
+		r.message(level, "%s: %s", slot, line)
 	}
 }
 
@@ -301,7 +303,7 @@ func (r *running) remember() {
 	}
 	r.remembered = true
 	if err := r.pools.Remember(r.rc.Store, r.runtime, *r.env); err != nil {
-		r.message("warn", err.Error())
+		r.message("warn", "%v", err)
 	}
 }
 

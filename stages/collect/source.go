@@ -170,8 +170,8 @@ func (s *source) end(o worker.Outcome, files []stage.Attachment) {
 		s.fail(o, a, failure, class, got.faults, files)
 	case !s.stopping(): // otherwise the case counts as interrupted
 		s.retry(o, a, why, oom)
-		s.run.message("debug", fmt.Sprintf("case %s is tried again (%s): %s", o.Task.Case.ID, why,
-			firstLine(failure.Message)))
+		s.run.message("debug", "case %s is tried again (%s): %s", o.Task.Case.ID, why,
+			firstLine(failure.Message))
 	}
 }
 
@@ -199,7 +199,7 @@ func entryOf(o worker.Outcome, files []stage.Attachment) rows.Entry {
 
 // warn shows a warning about a case.
 func (s *source) warn(o worker.Outcome, format string, args ...any) {
-	s.run.message("warn", fmt.Sprintf("case %s: ", o.Task.Case.ID)+fmt.Sprintf(format, args...))
+	s.run.message("warn", "case %s: %s", o.Task.Case.ID, fmt.Sprintf(format, args...))
 }
 
 // store stores the rows of a case, also of one that failed: collectors that sweep return the points that work and

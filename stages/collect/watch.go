@@ -73,7 +73,7 @@ func gpusOf(o *worker.Outcome) []string {
 
 func (r *running) troubles() {
 	for _, line := range r.watching.Troubles() {
-		r.message("warn", line)
+		r.message("warn", "%s", line)
 	}
 }
 
@@ -93,7 +93,7 @@ func (r *running) observe(o *worker.Outcome) (files []stage.Attachment, err erro
 		if i == 0 {
 			recorded, err := r.watching.Files(row, win, of)
 			if err != nil {
-				r.message("warn", fmt.Sprintf("case %s: its telemetry is not kept: %v", o.Task.Case.ID, err))
+				r.message("warn", "case %s: its telemetry is not kept: %v", o.Task.Case.ID, err)
 			}
 			if files, err = r.attach(worker.Outcome{Task: o.Task, Attachments: recorded}); err != nil {
 				return nil, err
@@ -117,8 +117,8 @@ func (r *running) attach(o worker.Outcome) ([]stage.Attachment, error) {
 	for _, a := range o.Attachments {
 		if a.Name != filepath.Base(a.Name) || a.Name == "." || a.Name == ".." ||
 			rows.UnfitText(a.Name) != "" || rows.UnfitText(a.MediaType) != "" {
-			r.message("warn", fmt.Sprintf("case %s: the attachment %q is not kept: its name is no file's name, or its media "+
-				"type no text of one line", o.Task.Case.ID, a.Name))
+			r.message("warn", "case %s: the attachment %q is not kept: its name is no file's name, or its media "+
+				"type no text of one line", o.Task.Case.ID, a.Name)
 			continue
 		}
 

@@ -24,7 +24,7 @@ type Work interface {
 	// Waiting shows how many tasks run and wait.
 	Waiting(text string)
 	// Say shows a line to the user.
-	Say(level, text string)
+	Say(level, format string, args ...any)
 }
 
 // Follower submits the shards of an order until each has a result or is given up.
@@ -299,8 +299,8 @@ func (f *Follower) submitArray(ctx context.Context, a Array, gpus int) error {
 		s.state, s.array, s.left, s.gone = queued, number, f.Work.Left(i), time.Time{}
 	}
 
-	f.Work.Say("info", fmt.Sprintf("%s submitted as %s; logs in %s", textutil.Some(len(a.Shards), "task"), a.Job,
-		f.Script.LogDir))
+	f.Work.Say("info", "%s submitted as %s; logs in %s", textutil.Some(len(a.Shards), "task"), a.Job,
+		f.Script.LogDir)
 
 	return nil
 }
@@ -318,6 +318,6 @@ func (f *Follower) warn(what string, err error) {
 	}
 	if text := fmt.Sprintf("%s: %v", what, err); text != f.trouble {
 		f.trouble = text
-		f.Work.Say("warn", text)
+		f.Work.Say("warn", "%s", text)
 	}
 }

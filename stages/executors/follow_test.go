@@ -1,6 +1,7 @@
 package executors
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,10 +16,12 @@ type fakeWork struct {
 	waiting string
 }
 
-func (*fakeWork) Take([]*Status) error     { return nil }
-func (w *fakeWork) Left(shard int) int     { return w.left[shard] }
-func (w *fakeWork) Waiting(text string)    { w.waiting = text }
-func (w *fakeWork) Say(level, text string) { w.lines = append(w.lines, level+": "+text) }
+func (*fakeWork) Take([]*Status) error  { return nil }
+func (w *fakeWork) Left(shard int) int  { return w.left[shard] }
+func (w *fakeWork) Waiting(text string) { w.waiting = text }
+func (w *fakeWork) Say(level, format string, args ...any) {
+	w.lines = append(w.lines, level+": "+fmt.Sprintf(format, args...))
+}
 
 // newFollower returns a follower of shards that were submitted as array 7. Slurm's commands are not
 // installed.

@@ -182,10 +182,10 @@ func (f *Follower) conclude(ended map[int]string, endings map[string]string, stu
 	}
 
 	stuck.each(func(why string, shards []int) {
-		f.Work.Say("error", fmt.Sprintf("%s: given up: %s", tasks(shards), why))
+		f.Work.Say("error", "%s: given up: %s", tasks(shards), why)
 	})
 	again.each(func(why string, shards []int) {
-		f.Work.Say("warn", fmt.Sprintf("%s: submitted again: %s", tasks(shards), why))
+		f.Work.Say("warn", "%s: submitted again: %s", tasks(shards), why)
 	})
 }
 
@@ -207,7 +207,7 @@ func (f *Follower) show(running int, waiting byReason) {
 			reason = "not scheduled yet"
 		} else if name, _, _ := strings.Cut(reason, ","); !f.reasons[name] {
 			f.reasons[name] = true
-			f.Work.Say("info", fmt.Sprintf("%s: waiting, Slurm gives the reason %s", tasks(shards), reason))
+			f.Work.Say("info", "%s: waiting, Slurm gives the reason %s", tasks(shards), reason)
 		}
 		parts = append(parts, fmt.Sprintf("%d waiting (%s)", len(shards), reason))
 	})

@@ -21,7 +21,7 @@ type Cases struct {
 	// Skip is called for a case that is not tried.
 	Skip func(no int, class, reason string)
 	// Note shows a line to the user.
-	Note func(level, text string)
+	Note func(level, format string, args ...any)
 }
 
 // Schedule hands out cases sample by sample of the ramp. It is not safe for concurrent use.
@@ -109,7 +109,7 @@ func (s *Schedule) End(no int, failure string, partly bool) {
 			s.failed++
 		}
 		if tripped := s.breaker.Failed(at, failure); tripped != "" {
-			s.cases.Note("error", "breaker: "+tripped)
+			s.cases.Note("error", "breaker: %s", tripped)
 		}
 	}
 
@@ -130,7 +130,7 @@ func (s *Schedule) nextRung() {
 		s.rung++
 		s.size, s.failed, s.done = len(s.queue), 0, 0
 		if s.rung < s.total && len(s.queue) > 0 {
-			s.cases.Note("info", fmt.Sprintf("rung %d of %d: a sample of %d cases", s.rung, s.total, len(s.queue)))
+			s.cases.Note("info", "rung %d of %d: a sample of %d cases", s.rung, s.total, len(s.queue))
 		}
 	}
 }
@@ -163,7 +163,7 @@ func (s *Schedule) endRung() {
 	}
 
 	s.Stopped = fmt.Sprintf("rung %d of %d did not pass: %s", s.rung, s.total, why)
-	s.cases.Note("error", "ramp: "+s.Stopped)
+	s.cases.Note("error", "ramp: %s", s.Stopped)
 	for _, no := range slices.Concat(s.rungs...) {
 		s.cases.Skip(no, "ramp", s.Stopped)
 	}

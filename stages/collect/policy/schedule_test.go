@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +21,9 @@ func newPlan(l Limits, n int, groups ...string) *plan {
 	p := &plan{}
 	c := Cases{Groups: groups, Group: func(no int) int { return no % len(groups) }, Past: make([]Past, len(groups)),
 		Skip: func(no int, class, _ string) { p.skipped = append(p.skipped, no) },
-		Note: func(level, text string) { p.notes = append(p.notes, level+": "+text) }}
+		Note: func(level, format string, args ...any) {
+			p.notes = append(p.notes, level+": "+fmt.Sprintf(format, args...))
+		}}
 	for no := range n {
 		c.Order = append(c.Order, no)
 	}
