@@ -66,8 +66,7 @@ type state struct {
 	// Below mu of the recorder.
 	ok      int
 	first   error // error of the first scrape
-	useless bool
-	failing bool // the last scrape failed
+	failing bool  // the last scrape failed
 	events  []event
 	errs    map[string]*failures // by kind
 }
@@ -121,7 +120,7 @@ func Start(ctx context.Context, o Options, defaults, byUser []Source) *Recorder 
 	probes.Wait()
 	for i, st := range r.states {
 		// Do not retry default sources that do not exist.
-		if st.useless || st.first != nil && !st.byUser {
+		if errors.Is(st.first, ErrUseless) || st.first != nil && !st.byUser {
 			continue
 		}
 		r.wg.Go(func() { r.loop(ctx, i, st) })
@@ -177,7 +176,7 @@ func (r *Recorder) scrape(ctx context.Context, i int, st *state) error {
 			e.kind, e.detail = errCut.Error(), strings.TrimPrefix(err.Error(), errCut.Error()+" ")
 		}
 		r.mu.Lock()
-		st.useless, st.failing = errors.Is(err, ErrUseless), true
+		st.failing = true
 		r.mu.Unlock()
 		r.note(st, e)
 		return err
@@ -268,7 +267,7 @@ func (r *Recorder) Mark(ctx context.Context) {
 
 	for _, st := range r.states {
 		r.mu.Lock()
-		idle := st.useless || st.failing || st.first != nil && !st.byUser
+		idle := st.failing // or not scraped any more
 		r.mu.Unlock()
 		if idle {
 			continue
