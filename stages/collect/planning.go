@@ -33,7 +33,7 @@ type planning struct {
 	atOnce  int       // cases that are measured at once
 	jobs    *jobSplit // of an executor
 	reason  string
-	python  string // names the interpreter that the runtime was seen with, if it is another one
+	python  string // remark on the interpreter that the runtime was seen with
 	wrong   string // summary of the error of a step
 }
 
@@ -108,18 +108,8 @@ func (p *planning) expectation(ctx context.Context) error {
 	}
 
 	if p.env == nil {
-		p.reason = "first run with " + p.runtime.Address + " as it is now"
-		if why := runtimes.Refused(p.pc.Store, p.runtime); why != "" {
-			p.reason = why
-		}
-		if python := runtimes.SeenWith(p.pc.Store, p.runtime); python != "" {
-			p.python = fmt.Sprintf(
-				"; the state folder has seen it with python = %q, and a plan that names the same finds its rows even if that is "+
-					"not installed",
-				python,
-			)
-			p.reason += p.python
-		}
+		p.reason, p.python = runtimes.Unknown(p.pc.Store, p.runtime)
+		p.reason += p.python
 	}
 
 	known, err := p.resolve(ctx, p.pc)

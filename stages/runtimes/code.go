@@ -182,13 +182,10 @@ func (c *Code) Add(other *Code) {
 	}
 
 	for name, version := range other.Packages {
-		if _, ok := c.Packages[name]; ok {
-			continue
-		}
 		if c.Packages == nil {
 			c.Packages = map[string]string{}
 		}
-		c.Packages[name] = version
+		c.Packages[name] = cmp.Or(c.Packages[name], version)
 	}
 }
 
@@ -199,10 +196,8 @@ func (c *Code) Union(other *Code) (*Code, error) {
 			return nil, &ChangedError{f.Path}
 		}
 	}
-	for name, version := range other.Packages {
-		if own, ok := c.Packages[name]; ok && own != version {
-			return nil, &ChangedError{fmt.Sprintf("the distribution %s (%s, now %s)", name, own, version)}
-		}
+	if _, err := c.covers(other.Packages); err != nil {
+		return nil, err
 	}
 
 	u := *c
@@ -223,7 +218,13 @@ func (c *Code) Covers(report *worker.Code) (more bool, err error) {
 		}
 	}
 
-	for name, version := range report.Packages {
+	others, err := c.covers(report.Packages)
+	return more || others, err
+}
+
+// covers returns a *ChangedError if a distribution has another version. Distributions that c lacks set more.
+func (c *Code) covers(packages map[string]string) (more bool, err error) {
+	for name, version := range packages {
 		switch known, ok := c.Packages[name]; {
 		case !ok:
 			more = true
@@ -305,8 +306,6 @@ var texts sync.Map
 
 type text struct {
 	info        os.FileInfo
-	size        int64
-	mtime       time.Time
 	digest, sha string
 }
 
@@ -349,7 +348,9 @@ func sumOf(path string) (text, error) {
 	}
 
 	if known, ok := texts.Load(path); ok {
-		if k := known.(text); k.size == info.Size() && k.mtime.Equal(info.ModTime()) && time.Since(k.mtime) > settled &&
+		k := known.(text)
+		before := k.info.ModTime()
+		if k.info.Size() == info.Size() && before.Equal(info.ModTime()) && time.Since(before) > settled &&
 			os.SameFile(k.info, info) {
 			return k, nil
 		}
@@ -365,7 +366,7 @@ func sumOf(path string) (text, error) {
 	if _, err := io.Copy(h, f); err != nil {
 		return text{}, fmt.Errorf("%s: %w", path, err)
 	}
-	t := text{info: info, size: info.Size(), mtime: info.ModTime(), sha: hex.EncodeToString(h.Sum(nil))}
+	t := text{info: info, sha: hex.EncodeToString(h.Sum(nil))}
 	texts.Store(path, t)
 	return t, nil
 }

@@ -115,7 +115,8 @@ const (
 	ncclBriefVisit = 12e-3
 )
 
-// ncclSeconds is the CaseSeconds of nccl. A graph is captured for every visit and replayed, and every buffer is checked.
+// ncclSeconds is the CaseSeconds of nccl. A graph is captured for every visit and replayed, and every buffer is
+// checked.
 func ncclSeconds(_ *stage.Runtime, s measure.Settings, k rules.Kernel) float64 {
 	kernel := k.Seconds
 	if s.Protocol == measure.ProtocolReference {

@@ -76,7 +76,7 @@ func (e *Environment) String() string {
 // Expect returns the environment of a runtime without starting a worker, from this run, from a quick
 // probe, or from the last time it was seen. In the last case assumed describes the environment;
 // otherwise it is "". Expect returns nil if nothing is known or if the known version does not satisfy
-// the runtime's requires; see Refused.
+// the runtime's requires; see Unknown.
 func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store,
 	rt *stage.Runtime) (env *Environment, assumed string) {
 	if e := p.seenNow(rt); e != nil {
@@ -201,24 +201,24 @@ func lastSeen(store *checkpoint.Store, rt *stage.Runtime) *Environment {
 	return known
 }
 
-// Refused returns why the known version of a runtime does not satisfy its requires. It returns "" if it
-// does or if nothing is known.
-func Refused(store *checkpoint.Store, rt *stage.Runtime) string {
+// Unknown returns why no environment of a runtime is assumed. seen is a remark on the interpreter that the runtime was
+// seen with, if the plan names another one, and "" otherwise.
+func Unknown(store *checkpoint.Store, rt *stage.Runtime) (why, seen string) {
+	why = "first run with " + rt.Address + " as it is now"
 	known := lastSeen(store, rt)
-	if known == nil || !binds(rt) || Satisfies(known.Version, rt.Requires) == nil {
-		return ""
+	if known == nil {
+		return why, ""
 	}
-	return fmt.Sprintf("%s requires %s, and %s was seen last", rt.Address, rt.Requires, known.Version)
-}
 
-// SeenWith returns the interpreter with which a runtime was seen last if the plan now names another one,
-// and "" otherwise.
-func SeenWith(store *checkpoint.Store, rt *stage.Runtime) string {
-	known := lastSeen(store, rt)
-	if known == nil || known.Interpreter == rt.Python {
-		return ""
+	if binds(rt) && Satisfies(known.Version, rt.Requires) != nil {
+		why = fmt.Sprintf("%s requires %s, and %s was seen last", rt.Address, rt.Requires, known.Version)
 	}
-	return known.Interpreter
+	if known.Interpreter != "" && known.Interpreter != rt.Python {
+		seen = fmt.Sprintf(
+			"; the state folder has seen it with python = %q, and a plan that names the same finds its rows even if that is "+
+				"not installed", known.Interpreter)
+	}
+	return why, seen
 }
 
 // binds reports whether requires applies to the version that the runtime reports, which is the version
@@ -356,8 +356,8 @@ func ownName(name, unfit string) string {
 
 // VariablePrefixes are the prefixes of environment variables that workers inherit from this process and that
 // select or change kernels. Their values are part of the key of rows, except for those in variablesBeside.
-var VariablePrefixes = strings.Fields(`VLLM_ SGLANG_ SGL_ TRTLLM_ TLLM_ TORCH_ TORCHINDUCTOR_ PYTORCH_ TRITON_ FLASHINFER_
-	CUBLAS_ CUBLASLT_ CUDNN_ CUDA_ NVTE_ NCCL_ NVSHMEM_ UCX_`)
+var VariablePrefixes = strings.Fields(`VLLM_ SGLANG_ SGL_ TRTLLM_ TLLM_ TORCH_ TORCHINDUCTOR_ PYTORCH_ TRITON_
+	FLASHINFER_ CUBLAS_ CUBLASLT_ CUDNN_ CUDA_ NVTE_ NCCL_ NVSHMEM_ UCX_`)
 
 // variablesBeside are the ends of names of variables that locate something, select devices or configure logs.
 // They do not change kernels.

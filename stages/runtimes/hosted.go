@@ -70,9 +70,6 @@ func (h Hosted) missing(root string) string {
 func (p *Pools) Use(rt *stage.Runtime, hosted *Hosted) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.used == nil {
-		p.used = map[string]*use{}
-	}
 
 	u := p.used[rt.Address]
 	if u == nil {

@@ -81,8 +81,8 @@ func loadOptions(runtime bool) []stage.Option {
 // lookTimeout is the timeout of the check for a server.
 const lookTimeout = 2 * time.Second
 
-// lookEndpoint checks whether a server listens at each URL of the runtime. If connections are not allowed, as when a plan is
-// only read, it reports no error.
+// lookEndpoint checks whether a server listens at each URL of the runtime. If connections are not allowed, as when a
+// plan is only read, it reports no error.
 func lookEndpoint(ctx context.Context, _ *Pools, rt *stage.Runtime) (string, error) {
 	urls := textsAt(rt.Options["urls"])
 	if len(urls) == 0 {

@@ -53,7 +53,7 @@ func NewPools(kinds []*Kind) *Pools {
 	return &Pools{
 		Kinds: kinds, Devices: Devices, Driver: Driver, Clean: CleanGPU(nvml.Open), ctx: ctx, cancel: cancel,
 		pools: map[string]pooled{}, versions: map[string]func() Installed{}, failures: map[string]func() Installed{},
-		met: map[string]*Environment{},
+		used: map[string]*use{}, met: map[string]*Environment{},
 	}
 }
 
