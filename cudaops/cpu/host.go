@@ -49,7 +49,8 @@ func (t *inTurn) Serve(ctx context.Context, in <-chan worker.Case, out worker.Em
 
 // Ops describes the ops of cpu runtimes.
 func Ops() []worker.Op {
-	return []worker.Op{worker.Describe("gemm", new(gemm)), worker.Describe("memory", new(memory)), {Name: "synthetic"}}
+	return []worker.Op{worker.Describe("gemm", new(gemm)), worker.Describe("memory", new(memory)),
+		{Name: "synthetic", Option: "synthetic"}}
 }
 
 // opener is an op with the parameters of a case. It prepares the case for its first visit.

@@ -36,7 +36,7 @@ var operations = map[string]func() operation{
 // Ops describes the ops of cuda runtimes. Ops that a collect binds to the source of a kernel may have any name. Their
 // cases need the parameters that the binding names.
 func Ops() []worker.Op {
-	out := []worker.Op{{Name: OpKernel}}
+	out := []worker.Op{{Name: OpKernel, Bound: true}}
 	for name, create := range operations {
 		out = append(out, worker.Describe(name, create()))
 	}

@@ -106,6 +106,10 @@ type Op struct {
 	Name  string
 	Needs []string
 	Words map[string][]string
+	// Option is the name of the boolean option that adds the op. It is empty if the op is always available.
+	Option string
+	// Bound is set if the op needs a binding.
+	Bound bool
 }
 
 // Describe returns the description of an op by the struct that Read fills.

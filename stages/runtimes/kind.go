@@ -151,7 +151,7 @@ func opsOf(ops []worker.Op) []stage.Op {
 	slices.SortFunc(ops, func(a, b worker.Op) int { return strings.Compare(a.Name, b.Name) })
 	var out []stage.Op
 	for _, o := range ops {
-		out = append(out, stage.Op{Name: o.Name, Needs: o.Needs, Words: o.Words})
+		out = append(out, stage.Op(o))
 	}
 	return out
 }

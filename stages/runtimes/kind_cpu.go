@@ -20,7 +20,7 @@ func cpuKind() *Kind {
 			Attributes: []string{"workers"},
 			Options:    Options(cpu.Options()),
 			Closed:     true,
-			Ops:        cpuOps(),
+			Ops:        opsOf(cpu.Ops()),
 			Measure:    allMeasureBut("operating_point", "power"),
 			Instrument: 3,
 		},
@@ -35,16 +35,6 @@ func cpuKind() *Kind {
 		Look:        lookCPU,
 		CaseSeconds: cpuSeconds,
 	}
-}
-
-func cpuOps() []stage.Op {
-	ops := opsOf(cpu.Ops())
-	for i := range ops {
-		if ops[i].Name == "synthetic" {
-			ops[i].Option = "synthetic"
-		}
-	}
-	return ops
 }
 
 // probeCPU queries the cpu host in this process, which returns the same as a worker.

@@ -24,7 +24,7 @@ func cudaKind() *Kind {
 			Attributes: []string{"devices", "workers"},
 			Options:    Options(ops.Options()),
 			Closed:     true,
-			Ops:        cudaOps(),
+			Ops:        opsOf(ops.Ops()),
 			Measure:    allMeasureBut("max_samples", "target_rel_stdev", "max_pass_seconds"),
 			Binds:      "a CUDA kernel",
 			Instrument: 4,
@@ -47,14 +47,6 @@ func cudaSlots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worker.Slot, er
 		return nil, err
 	}
 	return spread(spec, rt.Workers, devices), nil
-}
-
-func cudaOps() []stage.Op {
-	out := opsOf(ops.Ops())
-	for i := range out {
-		out[i].Bound = out[i].Name == ops.OpKernel
-	}
-	return out
 }
 
 // lookGPUs is the Look function of kinds that need only GPUs and their driver.
