@@ -50,6 +50,8 @@ type SpecValue struct {
 	Value  any    `json:"value"`
 	Source string `json:"source"`
 	Note   string `json:"note,omitempty"`
+
+	unit string // note of an unknown value
 }
 
 // Probed is a spec generated from a machine.
@@ -151,20 +153,15 @@ func SystemSpec(f Facts) (*Probed, error) {
 		default:
 			continue // devices of this kind do not have it
 		}
-		r.Values = append(r.Values, v.SpecValue)
+		r.Values = append(r.Values, v)
 	}
 
 	return r, nil
 }
 
-// probe is a field of a spec. The note of a field that was not probed is appended to that of the shipped spec.
-type probe struct {
-	SpecValue
-	unit string // note of an unknown value
-}
-
-// found returns the fields of a spec as far as the facts contain them.
-func found(f Facts, known *systems.Spec) []probe {
+// found returns the fields of a spec as far as the facts contain them. The note of a field that was not probed is
+// appended to that of the shipped spec.
+func found(f Facts, known *systems.Spec) []SpecValue {
 	peak := 2 * float64(f.MemoryMHz) * 1e6 * float64(f.BusBits) / 8
 	bandwidth := round(peak, 3)
 	if peak <= 0 && known != nil {
@@ -187,26 +184,26 @@ func found(f Facts, known *systems.Spec) []probe {
 	clock := fmt.Sprintf("bytes/s: %d bits at %d MHz, both edges", f.BusBits, f.MemoryMHz)
 	copied := fmt.Sprintf("a copy moved %.0f GB/s", f.CopyBytesPerSecond/1e9)
 	small := round(f.SmallCopySeconds, 2)
-	return []probe{
-		{SpecValue{"gpu", "mem_bw", bandwidth, Read, clock}, "bytes/s; the driver did not report the memory clock"},
-		{SpecValue{"gpu", "mem_bw_empirical_scaling_factor", share, Measured, copied}, "share of mem_bw that kernels reach"},
-		{SpecValue{"gpu", "mem_empirical_constant_latency", small, Measured, "s: a copy of 16 bytes in a graph"}, "s"},
-		{SpecValue{"gpu", "mem_capacity", f.MemoryBytes, Read, "bytes"}, ""},
-		{SpecValue{"gpu", "bfloat16_tc_flops", nil, "", product}, "FLOP/s"},
-		{SpecValue{"gpu", "int8_tc_flops", nil, "", ""}, "FLOP/s, dense"},
-		{SpecValue{"gpu", "fp8_tc_flops", nil, "", ""}, "FLOP/s, dense"},
-		{SpecValue{"gpu", "fp4_tc_flops", nil, "", ""}, "FLOP/s, dense"},
-		{SpecValue{"gpu", "float32_tc_flops", nil, "", ""}, "FLOP/s, dense"},
-		{SpecValue{"gpu", "power", f.PowerWatts, Read, "W, the enforced limit"}, "W"},
-		{SpecValue{"gpu", "sm_version", f.Info.SM(), Read, "compute capability x 10"}, ""},
-		{SpecValue{"node", "num_gpus_per_node", f.Devices, Read, "devices that this process sees"}, ""},
-		{SpecValue{"node", "inter_node_bw", nil, "", ""}, "bytes/s per GPU"},
-		{SpecValue{"node", "intra_node_bw", nil, "", peer}, "bytes/s per GPU"},
-		{SpecValue{"node", "pcie_bw", nil, "", ""}, "bytes/s"},
-		{SpecValue{"node", "p2p_latency", nil, "", ""}, "s"},
-		{SpecValue{"misc", "nccl_mem", nil, "", ""}, "bytes reserved by NCCL, by number of GPUs"},
-		{SpecValue{"misc", "other_mem", nil, "", ""}, "bytes"},
-		{SpecValue{"misc", "nccl_version", nil, "", ""}, ""},
+	return []SpecValue{
+		{"gpu", "mem_bw", bandwidth, Read, clock, "bytes/s; the driver did not report the memory clock"},
+		{"gpu", "mem_bw_empirical_scaling_factor", share, Measured, copied, "share of mem_bw that kernels reach"},
+		{"gpu", "mem_empirical_constant_latency", small, Measured, "s: a copy of 16 bytes in a graph", "s"},
+		{"gpu", "mem_capacity", f.MemoryBytes, Read, "bytes", ""},
+		{"gpu", "bfloat16_tc_flops", nil, "", product, "FLOP/s"},
+		{"gpu", "int8_tc_flops", nil, "", "", "FLOP/s, dense"},
+		{"gpu", "fp8_tc_flops", nil, "", "", "FLOP/s, dense"},
+		{"gpu", "fp4_tc_flops", nil, "", "", "FLOP/s, dense"},
+		{"gpu", "float32_tc_flops", nil, "", "", "FLOP/s, dense"},
+		{"gpu", "power", f.PowerWatts, Read, "W, the enforced limit", "W"},
+		{"gpu", "sm_version", f.Info.SM(), Read, "compute capability x 10", ""},
+		{"node", "num_gpus_per_node", f.Devices, Read, "devices that this process sees", ""},
+		{"node", "inter_node_bw", nil, "", "", "bytes/s per GPU"},
+		{"node", "intra_node_bw", nil, "", peer, "bytes/s per GPU"},
+		{"node", "pcie_bw", nil, "", "", "bytes/s"},
+		{"node", "p2p_latency", nil, "", "", "s"},
+		{"misc", "nccl_mem", nil, "", "", "bytes reserved by NCCL, by number of GPUs"},
+		{"misc", "other_mem", nil, "", "", "bytes"},
+		{"misc", "nccl_version", nil, "", "", ""},
 	}
 }
 
