@@ -31,6 +31,8 @@ type GPUWindow struct {
 
 	// EnergyByPower is the integral of the power readings in joules, or null if they are not frequent and fresh enough.
 	EnergyByPower *float64
+
+	order int // of the source
 }
 
 // Get returns the statistics of a metric, or nil if the device does not report it.
@@ -85,12 +87,11 @@ func (r *Recorder) Window(from, to time.Time) *Window {
 		}
 	}
 
-	order := map[*GPUWindow]int{}
 	for _, by := range r.series {
 		i, s := best(by, lo, hi)
 		if s != nil {
 			g := r.device(s, r.states[i].src.Name(), lo, hi)
-			order[g] = i
+			g.order = i
 			w.GPUs = append(w.GPUs, g)
 			continue
 		}
@@ -104,7 +105,7 @@ func (r *Recorder) Window(from, to time.Time) *Window {
 	}
 
 	slices.SortFunc(w.GPUs, func(a, b *GPUWindow) int {
-		return cmp.Or(cmp.Compare(order[a], order[b]), cmp.Compare(a.GPU.Hostname, b.GPU.Hostname),
+		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.GPU.Hostname, b.GPU.Hostname),
 			cmp.Compare(len(a.GPU.Index), len(b.GPU.Index)),
 			cmp.Compare(a.GPU.Index, b.GPU.Index), cmp.Compare(a.GPU.InstanceID,
 				b.GPU.InstanceID), cmp.Compare(a.GPU.UUID, b.GPU.UUID))
