@@ -54,23 +54,16 @@ func SeriesRecord(samples []telemetry.Sample, metrics []telemetry.Metric) arrow.
 	}
 
 	cols := []arrow.Array{table.Ints(times, nil)}
-	for _, c := range []struct {
-		name string
-		of   func(telemetry.Sample) string
-	}{
-		{SeriesSource, func(s telemetry.Sample) string { return s.Source }},
-		{SeriesHostname, func(s telemetry.Sample) string { return s.GPU.Hostname }},
-		{SeriesIndex, func(s telemetry.Sample) string { return string(s.GPU.Index) }},
-		{SeriesUUID, func(s telemetry.Sample) string { return s.GPU.UUID }},
-		{SeriesGPU, func(s telemetry.Sample) string { return s.GPU.Name }},
-		{SeriesInstance, func(s telemetry.Sample) string { return s.GPU.InstanceID }},
-	} {
-		values, valid := make([]string, len(samples)), make([]bool, len(samples))
-		for i, s := range samples {
-			values[i] = c.of(s)
-			valid[i] = values[i] != ""
+	labels := []string{SeriesSource, SeriesHostname, SeriesIndex, SeriesUUID, SeriesGPU, SeriesInstance}
+	texts, valid := make([][]string, len(labels)), make([][]bool, len(labels))
+	for _, s := range samples {
+		for c, text := range []string{s.Source, s.GPU.Hostname, string(s.GPU.Index), s.GPU.UUID, s.GPU.Name,
+			s.GPU.InstanceID} {
+			texts[c], valid[c] = append(texts[c], text), append(valid[c], text != "")
 		}
-		names, cols = append(names, c.name), append(cols, table.Texts(values, valid))
+	}
+	for c, name := range labels {
+		names, cols = append(names, name), append(cols, table.Texts(texts[c], valid[c]))
 	}
 
 	for _, m := range metrics {
