@@ -104,17 +104,12 @@ func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, dryRun bool
 	from := origins(set)
 	var entries []checkpoint.Entry
 	for unit, rows := range found {
-		kind, there := journal.Has(ids.Values[unit])
-		switch {
-		case len(rows) == 0:
-			if !there || kind != checkpoint.Measured {
-				rep.Missing++
-			} else {
-				rep.Already++
-			}
-			continue
+		switch kind, there := journal.Has(ids.Values[unit]); {
 		case there && kind == checkpoint.Measured:
 			rep.Already++
+			continue
+		case len(rows) == 0:
+			rep.Missing++
 			continue
 		}
 
@@ -159,13 +154,9 @@ func match(want arrow.Record, set *Set, op, metric string, rep *SeedReport) ([][
 	}
 
 	lat, err := table.Float64s(rec, metric)
-	if err != nil {
-		return nil, err
-	}
-
-	wanted, err := table.Keys(want, key...)
-	have, err2 := table.Keys(rec, key...)
-	if err := errors.Join(err, err2); err != nil {
+	wanted, err2 := table.Keys(want, key...)
+	have, err3 := table.Keys(rec, key...)
+	if err := cmp.Or(err, err2, err3); err != nil {
 		return nil, err
 	}
 
