@@ -233,8 +233,9 @@ func (p *planning) fromReference() error {
 
 	kernels := map[string]rules.Kernel{}
 	for i, k := range have {
-		if _, dup := kernels[k]; !dup && !latency.Null(i) && !math.IsNaN(latency.Values[i]) {
-			kernels[k] = rules.Kernel{Seconds: latency.Values[i] * unit, ComputeBound: likely != nil && likely[i].ComputeBound}
+		v, ok := latency.At(i)
+		if _, dup := kernels[k]; !dup && ok && !math.IsNaN(v) {
+			kernels[k] = rules.Kernel{Seconds: v * unit, ComputeBound: likely != nil && likely[i].ComputeBound}
 		}
 	}
 

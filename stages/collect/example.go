@@ -21,23 +21,21 @@ func (j *job) examples() (tasks []int32) {
 	far := make([]float64, n) // sum over the columns of the distance from the middle, as a share
 	kinds := make([][]byte, n)
 	for col := range j.cases.Columns() {
-		value := map[int]float64{} // by code; NaN for what makes a kind
+		value := map[int]float64{} // by code
+		var codes []int            // without those that make a kind
 		for i := range n {
 			code := j.cases.Code(i, col)
 			if _, known := value[code]; known {
 				continue
 			}
-			value[code] = math.NaN()
+
+			value[code] = 0
 			if number, ok := j.cases.Plain(i, col).(json.Number); ok && number != "0" && number != "1" {
 				value[code], _ = number.Float64()
-			}
-		}
-		codes := make([]int, 0, len(value))
-		for code, v := range value {
-			if !math.IsNaN(v) {
 				codes = append(codes, code)
 			}
 		}
+
 		slices.SortFunc(codes, func(a, b int) int { return cmp.Compare(value[a], value[b]) })
 		place := make(map[int]float64, len(codes))
 		for at, code := range codes {

@@ -52,24 +52,25 @@ func (r *running) load() (*results, error) {
 	s := &results{first: make([]int32, len(j.units)), n: make([]int32, len(j.units)),
 		failures: map[int]*rows.Entry{}, classes: map[string]int{}}
 	var want []int
-	var ids []string
 	for i, u := range j.all() {
 		if u.state == measured || u.state == failed {
-			want, ids = append(want, i), append(ids, j.id(i))
+			want = append(want, i)
 		}
 	}
-
-	parts := min(runtime.GOMAXPROCS(0), 1+len(want)/partSize)
-	s.rows = make([]arrow.Record, parts)
+	parts := slices.Collect(slices.Chunk(want, max(partSize, 1+len(want)/runtime.GOMAXPROCS(0))))
+	s.rows = make([]arrow.Record, len(parts))
 	var mu sync.Mutex // of failures
 	var work errgroup.Group
-	part := func(p int) (from, to int) { return len(want) * p / parts, len(want) * (p + 1) / parts }
-	for p := range parts {
+	for p, units := range parts {
 		work.Go(func() error {
-			from, to := part(p)
+			var ids []string
+			for _, i := range units {
+				ids = append(ids, j.id(i))
+			}
+
 			b, next := rows.NewBuilder(j.schema), int32(0)
-			err := r.journal.Read(ids[from:to], func(at int, e checkpoint.Entry) (err error) {
-				i := want[from+at]
+			err := r.journal.Read(ids, func(at int, e checkpoint.Entry) (err error) {
+				i := units[at]
 				if j.units[i].state == failed {
 					mu.Lock()
 					defer mu.Unlock()
@@ -94,8 +95,7 @@ func (r *running) load() (*results, error) {
 
 	before := int32(0)
 	for p, rec := range s.rows {
-		from, to := part(p)
-		for _, i := range want[from:to] {
+		for _, i := range parts[p] {
 			s.first[i] += before
 		}
 		before += int32(rec.NumRows())
@@ -190,8 +190,6 @@ func (r *running) measurements(s *results, planned arrow.Record) (rec arrow.Reco
 // attachments.
 func (r *running) ledger(s *results) (arrow.Record, error) {
 	b := table.NewBuilder(stage.LedgerSchema.Fields()...)
-	var attached []string
-	var valid []bool
 	for i, u := range r.job.all() {
 		if u.state != failed && u.state != skipped {
 			continue
@@ -201,7 +199,6 @@ func (r *running) ledger(s *results) (arrow.Record, error) {
 			"case_id": r.job.id(i), "params": string(r.job.params(u)), "group": r.job.groups[r.job.groupOf(int(u.task))],
 			"type": "", "traceback": "", "attempts": 0, "worker": "", "device_uuid": "", "at": "",
 		}
-		files := ""
 		if u.state == skipped {
 			row["status"], row["class"], row["message"] = "skipped", u.why.class, u.why.reason
 		} else {
@@ -216,20 +213,16 @@ func (r *running) ledger(s *results) (arrow.Record, error) {
 				if err != nil {
 					return nil, fmt.Errorf("ledger: %w", err)
 				}
-				files = string(raw)
+				row[stage.AttachmentsColumn] = string(raw)
 			}
 		}
 
-		attached, valid = append(attached, files), append(valid, files != "")
 		if err := b.Append(row); err != nil {
 			return nil, fmt.Errorf("ledger: %w", err)
 		}
 	}
 
-	if !slices.Contains(valid, true) {
-		return b.Record(), nil
-	}
-	return table.WithColumn(b.Record(), stage.AttachmentsColumn, table.Texts(attached, valid)), nil
+	return b.Record(), nil
 }
 
 // fullText returns the traceback of a failure, or the message if there is no traceback and the message has several

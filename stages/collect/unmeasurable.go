@@ -139,44 +139,32 @@ func (c *Config) invalidCases(cases *grid.Cases, planDir string) (n int, example
 	}
 
 	name := c.opName(cases.Spec.Op)
-	at := slices.IndexFunc(c.kind().Ops, func(o stage.Op) bool { return o.Name == name })
-	if at < 0 {
+	op := slices.IndexFunc(c.kind().Ops, func(o stage.Op) bool { return o.Name == name })
+	if op < 0 {
 		return 0, ""
 	}
+	words := c.kind().Ops[op].Words
 
-	words := c.kind().Ops[at].Words
-	type column struct {
-		name string
-		at   int
-	}
-
-	var judged []column
-	for i, col := range cases.Columns() {
-		if words[col] != nil {
-			judged = append(judged, column{col, i})
-		}
-	}
-
-	for i := range cases.Len() {
-		for _, col := range judged {
-			v := cases.Value(i, col.at)
-			if stage.IsText(v) && slices.Contains(words[col.name], v.AsString()) {
+	bad := make([]bool, cases.Len())
+	for at, col := range cases.Columns() {
+		allowed := words[col]
+		for i := 0; allowed != nil && i < len(bad); i++ {
+			v := cases.Value(i, at)
+			if bad[i] || stage.IsText(v) && slices.Contains(allowed, v.AsString()) {
 				continue
 			}
 
+			bad[i] = true
 			if n++; n == 1 {
 				text := "null"
 				if stage.IsText(v) {
 					text = fmt.Sprintf("%q", v.AsString())
 				}
 				example = fmt.Sprintf("op %q of %s runtime takes %s %s, and %s has %s", name, textutil.WithArticle(c.runtime.Kind),
-					col.name, strings.Join(words[col.name], ", "), c.grid.Address, text)
+					col, strings.Join(allowed, ", "), c.grid.Address, text)
 			}
-
-			break
 		}
 	}
-
 	return n, example
 }
 
