@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"aicplan/cudaops/measure"
@@ -104,12 +105,7 @@ func (r *Recorder) Window(from, to time.Time) *Window {
 		}
 	}
 
-	slices.SortFunc(w.GPUs, func(a, b *GPUWindow) int {
-		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.GPU.Hostname, b.GPU.Hostname),
-			cmp.Compare(len(a.GPU.Index), len(b.GPU.Index)),
-			cmp.Compare(a.GPU.Index, b.GPU.Index), cmp.Compare(a.GPU.InstanceID,
-				b.GPU.InstanceID), cmp.Compare(a.GPU.UUID, b.GPU.UUID))
-	})
+	slices.SortFunc(w.GPUs, func(a, b *GPUWindow) int { return cmp.Or(a.order-b.order, strings.Compare(a.key(), b.key())) })
 
 	for _, g := range w.GPUs {
 		switch {
@@ -123,6 +119,11 @@ func (r *Recorder) Window(from, to time.Time) *Window {
 
 	slices.Sort(w.Incomplete)
 	return w
+}
+
+// key returns a text by which the devices of a source are sorted. Indexes are numbers.
+func (g *GPUWindow) key() string {
+	return fmt.Sprintf("%s\x00%9s\x00%s\x00%s", g.GPU.Hostname, g.GPU.Index, g.GPU.InstanceID, g.GPU.UUID)
 }
 
 func (w *Window) incomplete(gpu GPU, source, reason string) {
