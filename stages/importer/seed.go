@@ -175,9 +175,7 @@ func match(want arrow.Record, set *Set, op, metric string, rep *SeedReport) ([][
 	if slices.Contains(perf.KeyOf(rec), "kernel_source") {
 		kernel = table.Index(rec, "kernel_source")
 	}
-	describe := func(row int, more ...string) string {
-		return table.Describe(rec, row, append(slices.Clone(key), more...))
-	}
+	shown := append(slices.Clone(key), metric)
 
 	for row, k := range have {
 		unit, ok := units[k]
@@ -188,7 +186,7 @@ func match(want arrow.Record, set *Set, op, metric string, rep *SeedReport) ([][
 
 		v, ok := lat.At(row)
 		if !ok || rules.Unusable(metric, v, perf.ZeroLegal) != "" || v > 1e12 {
-			rep.Bad = append(rep.Bad, describe(row, metric))
+			rep.Bad = append(rep.Bad, table.Describe(rec, row, shown))
 			continue
 		}
 
@@ -207,7 +205,7 @@ func match(want arrow.Record, set *Set, op, metric string, rep *SeedReport) ([][
 		}
 		found[unit][same] = taken
 		if a, _ := lat.At(taken); a != lat.Values[left] {
-			rep.Repeated = append(rep.Repeated, fmt.Sprintf("%s; taken: %v", describe(left, metric), a))
+			rep.Repeated = append(rep.Repeated, fmt.Sprintf("%s; taken: %v", table.Describe(rec, left, shown), a))
 		}
 	}
 
