@@ -99,7 +99,7 @@ func TestFailedExampleIsNotUsedAgain(t *testing.T) {
 		t.Fatal("no example")
 	}
 	died := &worker.Failure{Exception: "SIGSEGV", Message: "the worker died"}
-	s.end(worker.Outcome{Task: task, Cause: worker.CauseDied, Failure: died, Example: true}, nil)
+	s.end(worker.Outcome{Task: task, Cause: worker.CauseDied, Failure: died, Example: true})
 	again := s.Next()
 	if again.Case.ID != task.Case.ID || again.Case.Example != nil {
 		t.Errorf("case %s and not %s is next, with example %+v", again.Case.ID, task.Case.ID, again.Case.Example)

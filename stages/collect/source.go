@@ -33,9 +33,10 @@ var _ worker.CaseSource = (*source)(nil)
 // attempt is what the source keeps with a task in the pool.
 type attempt struct {
 	task  int
-	units []int          // without a result
-	tries map[string]int // retries so far, by reason
-	kept  bool           // a failed try has returned rows
+	units []int              // without a result
+	tries map[string]int     // retries so far, by reason
+	kept  bool               // a failed try has returned rows
+	files []stage.Attachment // of the last try
 }
 
 // newSource returns a source for the open tasks of the job in the given order. earlier are durations of earlier cases
@@ -124,15 +125,16 @@ func (s *source) Done(o worker.Outcome) {
 		r.part.mark(&o)
 	}
 
-	s.end(o, files)
+	o.Task.Data.(*attempt).files = files
+	s.end(o)
 	if r.part == nil && (o.Failure == nil || s.keeper.kept.Load()) {
 		// Remember now, not at the end, so that the plan after a killed run counts the rows.
 		r.remember()
 	}
 }
 
-// end stores the results of a case, or schedules a retry. files are those of the case.
-func (s *source) end(o worker.Outcome, files []stage.Attachment) {
+// end stores the results of a case, or schedules a retry.
+func (s *source) end(o worker.Outcome) {
 	a := o.Task.Data.(*attempt)
 	failure := o.Failure
 	var got answer
@@ -140,7 +142,7 @@ func (s *source) end(o worker.Outcome, files []stage.Attachment) {
 		var bad *worker.Failure
 		switch got, bad = s.job.judge(a.units, o.Rows); {
 		case bad == nil:
-			s.store(o, a, got, files)
+			s.store(o, a, got)
 			if len(a.units) == 0 {
 				s.schedule.End(a.task, "", false)
 				return
@@ -167,7 +169,7 @@ func (s *source) end(o worker.Outcome, files []stage.Attachment) {
 	}
 	switch {
 	case why == "":
-		s.fail(o, a, failure, class, got.faults, files)
+		s.fail(o, a, failure, class, got.faults)
 	case !s.stopping(): // otherwise the case counts as interrupted
 		s.retry(o, a, why, oom)
 		s.run.message("debug", "case %s is tried again (%s): %s", o.Task.Case.ID, why,
@@ -184,13 +186,13 @@ func (s *source) retry(o worker.Outcome, a *attempt, why string, fresh bool) {
 	s.retries = append(s.retries, &again)
 }
 
-func entryOf(o worker.Outcome, files []stage.Attachment) rows.Entry {
+func entryOf(o worker.Outcome, a *attempt) rows.Entry {
 	at := o.Started
 	if at.IsZero() {
 		at = o.Ended
 	}
 	e := rows.Entry{Attempts: o.Task.Case.Attempt, Worker: o.Slot, Seconds: o.Seconds, First: o.Fresh,
-		At: at.UTC().Format(time.RFC3339Nano), Attachments: files}
+		At: at.UTC().Format(time.RFC3339Nano), Attachments: a.files}
 	if o.Hello != nil {
 		e.DeviceUUID = o.Hello.DeviceUUID
 	}
@@ -205,7 +207,7 @@ func (s *source) warn(o worker.Outcome, format string, args ...any) {
 // store stores the rows of a case, also of one that failed: collectors that sweep return the points that work and
 // raise an error at the end. Units without a result remain in a.units: those with invalid rows and, if the case failed,
 // those without rows.
-func (s *source) store(o worker.Outcome, a *attempt, got answer, files []stage.Attachment) {
+func (s *source) store(o worker.Outcome, a *attempt, got answer) {
 	if got.dropped > 0 {
 		s.warn(o, "dropped %s of points that were not requested", textutil.Counted(got.dropped, "row"))
 	}
@@ -231,7 +233,7 @@ func (s *source) store(o worker.Outcome, a *attempt, got answer, files []stage.A
 	var left []int
 	fewer := 0
 	for _, u := range a.units {
-		e := entryOf(o, files)
+		e := entryOf(o, a)
 		e.Points, e.Rows = len(a.units), got.rows[u]
 		switch {
 		case len(e.Rows) > 0:
@@ -262,10 +264,10 @@ func (s *source) store(o worker.Outcome, a *attempt, got answer, files []stage.A
 }
 
 // fail stores the failure of a case. A unit with an entry in faults fails with that failure instead.
-func (s *source) fail(o worker.Outcome, a *attempt, f *worker.Failure, class string, faults map[int]*worker.Failure,
-	files []stage.Attachment) {
+func (s *source) fail(o worker.Outcome, a *attempt, f *worker.Failure, class string,
+	faults map[int]*worker.Failure) {
 	for _, u := range a.units {
-		e := entryOf(o, files)
+		e := entryOf(o, a)
 		e.Failure = cmp.Or(faults[u], f)
 		s.keeper.settle(u, &e)
 	}
