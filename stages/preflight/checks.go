@@ -82,11 +82,10 @@ func libraries(pools *runtimes.Pools, t Target) []doctor.Finding {
 	needed := pools.Kind(t.Runtime.Kind).Libraries
 	switch {
 	case len(needed) == 0:
-		return []doctor.Finding{{Result: doctor.Pass,
-			Message: "a runtime of kind " + t.Runtime.Kind + " opens no CUDA library of its own"}}
+		return finding(doctor.Pass, "a runtime of kind "+t.Runtime.Kind+" opens no CUDA library of its own", "")
 	case len(t.Runtime.Launcher) > 0:
-		return []doctor.Finding{{Result: doctor.Skip,
-			Message: "workers start through " + t.Runtime.Launcher[0] + "; their libraries cannot be checked here"}}
+		return finding(doctor.Skip, "workers start through "+t.Runtime.Launcher[0]+"; their libraries cannot be checked here",
+			"")
 	}
 	return doctor.LibraryFindings(doctor.LocalLibraries(), needed...)
 }
@@ -94,21 +93,22 @@ func libraries(pools *runtimes.Pools, t Target) []doctor.Finding {
 func framework(ctx context.Context, pools *runtimes.Pools, t Target) []doctor.Finding {
 	ctx = runtimes.Running(ctx)
 	if m := pools.Absent(ctx, t.Runtime); m != nil {
-		return []doctor.Finding{
-			{Result: doctor.Skip, Message: "what needs it waits for another place: " + m.What, Fix: m.Fix},
-		}
+		return finding(doctor.Skip, "what needs it waits for another place: "+m.What, m.Fix)
 	}
 
 	text, err := pools.Framework(ctx, t.Runtime)
 	if u, ok := errors.AsType[*runtimes.Unjudged](err); ok {
-		return []doctor.Finding{{Result: doctor.Skip, Message: u.What, Fix: u.Fix}}
+		return finding(doctor.Skip, u.What, u.Fix)
 	}
 	if m, ok := errors.AsType[*runtimes.Missing](err); ok {
-		return []doctor.Finding{{Result: doctor.Fail, Message: m.What, Fix: m.Fix}}
+		return finding(doctor.Fail, m.What, m.Fix)
 	}
 	if err != nil {
-		return []doctor.Finding{{Result: doctor.Fail, Message: err.Error()}}
+		return finding(doctor.Fail, err.Error(), "")
 	}
+	return finding(doctor.Pass, text, "")
+}
 
-	return []doctor.Finding{{Result: doctor.Pass, Message: text}}
+func finding(result, message, fix string) []doctor.Finding {
+	return []doctor.Finding{{Result: result, Message: message, Fix: fix}}
 }
