@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -187,19 +188,11 @@ func (w *Watch) Files(row worker.Row, win *telemetry.Window, of Counted) ([]work
 		return out, nil
 	}
 
-	phases, err := w.phases(row, win)
-	if err != nil {
-		return nil, err
-	}
-
 	samples := w.rec.Samples(win)
-	lines, err := w.rec.Records(samples)
-	if err != nil {
-		return nil, err
-	}
-
-	over, err := perf.EncodeSeries(SeriesRecord(samples, w.rec.Metrics()))
-	if err != nil {
+	phases, err := w.phases(row, win)
+	lines, err2 := w.rec.Records(samples)
+	over, err3 := perf.EncodeSeries(SeriesRecord(samples, w.rec.Metrics()))
+	if err := cmp.Or(err, err2, err3); err != nil {
 		return nil, err
 	}
 
