@@ -19,6 +19,11 @@ type Missing struct {
 
 func (m *Missing) Error() string { return m.What }
 
+// missing returns a *Missing.
+func missing(fix, format string, args ...any) error {
+	return &Missing{What: fmt.Sprintf(format, args...), Fix: fix}
+}
+
 // Unjudged is the error if it cannot be determined here whether a runtime can run.
 type Unjudged struct {
 	What string
@@ -47,8 +52,8 @@ func (p *Pools) Framework(ctx context.Context, rt *stage.Runtime) (string, error
 func (p *Pools) look(ctx context.Context, rt *stage.Runtime) (string, error) {
 	if len(rt.Launcher) > 0 {
 		if _, err := exec.LookPath(rt.Launcher[0]); err != nil {
-			return "", &Missing{What: fmt.Sprintf("the launcher %s is not on this machine", rt.Launcher[0]),
-				Fix: "install it, or take launcher out of the runtime and run aicplan inside the container"}
+			return "", missing("install it, or take launcher out of the runtime and run aicplan inside the container",
+				"the launcher %s is not on this machine", rt.Launcher[0])
 		}
 		return "workers start through " + strings.Join(rt.Launcher, " ") + "; the version is read there", nil
 	}

@@ -127,12 +127,9 @@ func CheckoutLacks(rt *stage.Runtime, hosted ...Hosted) (lacking []string, err e
 	}
 
 	if rt.CollectorRoot == "" {
-		return nil, &Missing{
-			What: fmt.Sprintf("%s has no collector_root, and a checkout of aiconfigurator has the collectors of %s",
-				rt.Address, textutil.First(ops, 3, ", ")),
-			Fix: "set collector_root of the runtime to the checkout's folder; the plans of this project take it as --var " +
-				"collector_root=DIR",
-		}
+		return nil, missing("set collector_root of the runtime to the checkout's folder; the plans of this project take it "+
+			"as --var collector_root=DIR", "%s has no collector_root, and a checkout of aiconfigurator has the collectors of %s",
+			rt.Address, textutil.First(ops, 3, ", "))
 	}
 
 	if len(rt.Launcher) > 0 {
@@ -145,7 +142,7 @@ func CheckoutLacks(rt *stage.Runtime, hosted ...Hosted) (lacking []string, err e
 		if !filepath.IsAbs(rt.CollectorRoot) {
 			fix += "; a relative path starts at the plan's folder"
 		}
-		return nil, &Missing{What: fmt.Sprintf("collector_root of %s is %s, which %s", rt.Address, root, what), Fix: fix}
+		return nil, missing(fix, "collector_root of %s is %s, which %s", rt.Address, root, what)
 	}
 
 	first := ""

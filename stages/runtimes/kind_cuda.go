@@ -53,14 +53,11 @@ func cudaSlots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worker.Slot, er
 func (p *Pools) lookGPUs() (string, error) {
 	devices, err := p.Devices()
 	if err != nil {
-		return "", &Missing{What: err.Error(), Fix: "run on a machine with an NVIDIA GPU and its driver"}
+		return "", missing("run on a machine with an NVIDIA GPU and its driver", "%v", err)
 	}
 	if len(devices) == 0 {
-		return "", &Missing{
-			What: "no GPU is visible",
-			Fix: "run on a machine with an NVIDIA GPU and its driver; in a container, start it with --gpus all; look at " +
-				"CUDA_VISIBLE_DEVICES",
-		}
+		return "", missing("run on a machine with an NVIDIA GPU and its driver; in a container, start it with --gpus all; "+
+			"look at CUDA_VISIBLE_DEVICES", "no GPU is visible")
 	}
 	return describe(devices), nil
 }

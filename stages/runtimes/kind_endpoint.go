@@ -3,7 +3,6 @@ package runtimes
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -104,7 +103,7 @@ func lookEndpoint(ctx context.Context, _ *Pools, rt *stage.Runtime) (string, err
 func lookAt(ctx context.Context, url string) (string, error) {
 	address, err := load.AddressOf(url)
 	if err != nil {
-		return "", &Missing{What: err.Error(), Fix: "give url the server's address, such as http://localhost:8000"}
+		return "", missing("give url the server's address, such as http://localhost:8000", "%v", err)
 	}
 
 	if !mayReach(ctx) {
@@ -119,8 +118,7 @@ func lookAt(ctx context.Context, url string) (string, error) {
 	defer cancel()
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return "", &Missing{What: fmt.Sprintf("nothing listens at %s (%v)", address, err),
-			Fix: "start the server, or set url"}
+		return "", missing("start the server, or set url", "nothing listens at %s (%v)", address, err)
 	}
 
 	_ = c.Close() // nothing was sent

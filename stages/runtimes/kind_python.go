@@ -180,12 +180,10 @@ func pythonOptions(rt *stage.Runtime, at Place, options map[string]any) {
 func lookPackage(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error) {
 	python := pythonOf(rt)
 	if _, err := exec.LookPath(python); errors.Is(err, fs.ErrPermission) {
-		return "", &Missing{
-			What: fmt.Sprintf("the interpreter %s cannot be run: %v", python, err),
-			Fix:  "make it executable, for example with chmod +x",
-		}
+		return "", missing("make it executable, for example with chmod +x", "the interpreter %s cannot be run: %v", python,
+			err)
 	} else if err != nil {
-		return "", &Missing{What: fmt.Sprintf("the interpreter %s is not on this machine", python), Fix: getIt(rt)}
+		return "", missing(getIt(rt), "the interpreter %s is not on this machine", python)
 	}
 	if rt.Package == "" {
 		return python + " is there; the runtime names no package", nil
@@ -196,19 +194,13 @@ func lookPackage(ctx context.Context, p *Pools, rt *stage.Runtime) (string, erro
 		return "", u
 	}
 	if v == "" {
-		return "", &Missing{
-			What: fmt.Sprintf("the Python package %s is not installed for %s", rt.Package, python),
-			Fix:  getIt(rt),
-		}
+		return "", missing(getIt(rt), "the Python package %s is not installed for %s", rt.Package, python)
 	}
 	if v == pyhost.UnknownVersion {
 		return fmt.Sprintf("%s reports no version of %s; a worker will", python, rt.Package), nil
 	}
 	if err := Satisfies(v, rt.Requires); err != nil {
-		return "", &Missing{
-			What: fmt.Sprintf("%s %s is installed, but %s requires %s", rt.Package, v, rt.Address, rt.Requires),
-			Fix:  getIt(rt),
-		}
+		return "", missing(getIt(rt), "%s %s is installed, but %s requires %s", rt.Package, v, rt.Address, rt.Requires)
 	}
 	return fmt.Sprintf("%s %s", rt.Package, v), nil
 }

@@ -151,8 +151,7 @@ func lookServer(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error
 
 	path, err := exec.LookPath(program)
 	if err != nil {
-		return "", &Missing{What: fmt.Sprintf("the server's program %s is not on this machine", program),
-			Fix: "install it, or give command its path"}
+		return "", missing("install it, or give command its path", "the server's program %s is not on this machine", program)
 	}
 
 	if rt.Package == "" {
