@@ -198,11 +198,11 @@ func label(d nvml.Device) string {
 }
 
 // each returns a check that judges every device. An error gives a finding with the result Skip.
-func each(judge func(n *Node, l Limits, d nvml.Device) (Finding, error)) func(*Node, Limits) []Finding {
+func each(judge func(d nvml.Device, l Limits) (Finding, error)) func(*Node, Limits) []Finding {
 	return func(n *Node, l Limits) []Finding {
 		devices, out := n.devices()
 		for _, d := range devices {
-			f, err := judge(n, l, d)
+			f, err := judge(d, l)
 			if err != nil {
 				f = skip(err)
 			}
@@ -252,7 +252,7 @@ func squash(s string) string {
 	}, strings.ToLower(s))
 }
 
-func exclusive(_ *Node, _ Limits, d nvml.Device) (Finding, error) {
+func exclusive(d nvml.Device, _ Limits) (Finding, error) {
 	procs, err := d.Processes()
 	var foreign []string
 	for _, p := range procs {
@@ -277,7 +277,7 @@ func exclusive(_ *Node, _ Limits, d nvml.Device) (Finding, error) {
 	return pass("no foreign compute process"), err
 }
 
-func persistence(_ *Node, _ Limits, d nvml.Device) (Finding, error) {
+func persistence(d nvml.Device, _ Limits) (Finding, error) {
 	on, err := d.Persistence()
 	if !on {
 		return fail(fmt.Sprintf("sudo nvidia-smi -i %d -pm 1", d.Identity().Index),
@@ -287,7 +287,7 @@ func persistence(_ *Node, _ Limits, d nvml.Device) (Finding, error) {
 }
 
 // clocks also fails on devices that reduce their clock when idle, because their lock is not visible.
-func clocks(_ *Node, _ Limits, d nvml.Device) (Finding, error) {
+func clocks(d nvml.Device, _ Limits) (Finding, error) {
 	c, err := d.Clocks()
 	if err != nil || c.SM >= c.MaxSM {
 		return pass("the SM clock is at its maximum"), err
@@ -301,7 +301,7 @@ func clocks(_ *Node, _ Limits, d nvml.Device) (Finding, error) {
 		"the SM clock is %d MHz of %d MHz%s", c.SM, c.MaxSM, why), nil
 }
 
-func throttle(_ *Node, _ Limits, d nvml.Device) (Finding, error) {
+func throttle(d nvml.Device, _ Limits) (Finding, error) {
 	r, err := d.Reasons()
 	if bad := r & nvml.Harmful; bad != 0 {
 		return fail("let it cool, check fans and power supply; rows measured now would be too slow",
@@ -310,7 +310,7 @@ func throttle(_ *Node, _ Limits, d nvml.Device) (Finding, error) {
 	return pass("nothing slows the device down"), err
 }
 
-func temperature(_ *Node, l Limits, d nvml.Device) (Finding, error) {
+func temperature(d nvml.Device, l Limits) (Finding, error) {
 	t, err := d.Temperature()
 	if limit := int(l.number("max_celsius")); t.GPU > limit {
 		return fail("wait until the device has cooled, or look for what heats it",
@@ -319,7 +319,7 @@ func temperature(_ *Node, l Limits, d nvml.Device) (Finding, error) {
 	return pass("%d C", t.GPU), err
 }
 
-func ecc(_ *Node, _ Limits, d nvml.Device) (Finding, error) {
+func ecc(d nvml.Device, _ Limits) (Finding, error) {
 	e, err := d.ECC()
 	switch {
 	case e.Uncorrected > 0:
@@ -332,7 +332,7 @@ func ecc(_ *Node, _ Limits, d nvml.Device) (Finding, error) {
 	return pass("error correction is on"), err
 }
 
-func mig(_ *Node, _ Limits, d nvml.Device) (Finding, error) {
+func mig(d nvml.Device, _ Limits) (Finding, error) {
 	on, err := d.MIG()
 	if on {
 		return fail(fmt.Sprintf("sudo nvidia-smi -i %d -mig 0", d.Identity().Index),
