@@ -44,13 +44,13 @@ func (r *run) receive(s *slot, ev Event, now time.Time) {
 	case ev.Rows != nil:
 		r.caseRows(s, ev.Rows)
 	case ev.Result != nil:
-		if f := r.caseEnded(s, ev.Result.Seq, "result"); f != nil {
+		if f := r.caseEnded(s, ev.Result.Seq, "a result"); f != nil {
 			r.done(s, f, Outcome{Rows: ev.Result.Rows, Attachments: ev.Result.Attachments, Seconds: ev.Result.Seconds},
 				now)
 			r.checkGrowth(s)
 		}
 	case ev.Error != nil:
-		if f := r.caseEnded(s, ev.Error.Seq, "error"); f != nil {
+		if f := r.caseEnded(s, ev.Error.Seq, "an error"); f != nil {
 			failure := ev.Error.Failure
 			r.done(s, f, Outcome{Rows: ev.Error.Rows, Attachments: ev.Error.Attachments, Failure: &failure,
 				Cause: CauseReported, Seconds: now.Sub(f.started).Seconds()}, now)
@@ -112,7 +112,7 @@ func (r *run) caseRows(s *slot, m *Rows) {
 // killed, and the result is nil.
 func (r *run) caseEnded(s *slot, seq int64, what string) *flight {
 	f := s.find(seq)
-	if f != nil && f.startNo == 0 && what == "result" {
+	if f != nil && f.startNo == 0 && what == "a result" {
 		// A process that inherited the descriptor may forge results.
 		r.broken(s, fmt.Sprintf("a result of case %d before its start", seq), cmp.Or(s.current(), f))
 		return nil
@@ -122,7 +122,7 @@ func (r *run) caseEnded(s *slot, seq int64, what string) *flight {
 		return f
 	}
 
-	r.broken(s, fmt.Sprintf("a %s of case %d, which it was not given", what, seq), r.blameFor(s, seq))
+	r.broken(s, fmt.Sprintf("%s of case %d, which it was not given", what, seq), r.blameFor(s, seq))
 	return nil
 }
 
