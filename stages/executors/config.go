@@ -106,7 +106,7 @@ func Parse(s *stage.Service) (*Config, error) {
 		}
 	}
 
-	for name := range c.Options {
+	for _, name := range slices.Sorted(maps.Keys(c.Options)) {
 		by, taken := ours[name]
 		switch {
 		case !optionName.MatchString(name):
