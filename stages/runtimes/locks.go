@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -36,7 +37,7 @@ const devicePoll = 100 * time.Millisecond
 // take locks devices in the same order in all runs. It waits only if this run has no other locks,
 // because two runs could otherwise wait for each other. If it cannot lock all devices, it releases those
 // that it locked.
-func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at Place) (err error) {
+func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at Place) error {
 	if len(uuids) == 0 {
 		return nil
 	}
@@ -44,48 +45,37 @@ func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	slices.Sort(uuids)
-	var taken []string
-	defer func() {
-		if err == nil {
-			return
-		}
-		for _, uuid := range taken {
-			err = errors.Join(err, l.held[uuid].Release())
-			delete(l.held, uuid)
-		}
-	}()
-
-	others := len(l.held) > 0
+	taken := map[string]*fileutil.FileLock{}
 	for _, uuid := range slices.Compact(uuids) {
 		if l.held[uuid] != nil || l.Allotted && uuid == fileutil.Processor {
 			continue
 		}
 
-		d, err := l.wait(ctx, rt, uuid, others, at)
+		d, err := l.wait(ctx, rt, uuid, at)
 		if err != nil {
-			return err
+			return errors.Join(err, release(taken))
 		}
-		if d == nil {
-			continue
+		if d != nil {
+			taken[uuid] = d
 		}
-		if l.held == nil {
-			l.held = map[string]*fileutil.FileLock{}
-		}
-		l.held[uuid] = d
-		taken = append(taken, uuid)
 	}
+
+	maps.Copy(taken, l.held)
+	l.held = taken
 	return nil
+}
+
+func release(locks map[string]*fileutil.FileLock) error {
+	var errs []error
+	for _, d := range locks {
+		errs = append(errs, d.Release())
+	}
+	return errors.Join(errs...)
 }
 
 // wait locks a device and waits until it is free, but not if the run has locked others. It returns nil without an error
 // if the device cannot be locked.
-func (l *Locks) wait(
-	ctx context.Context,
-	rt *stage.Runtime,
-	uuid string,
-	others bool,
-	at Place,
-) (*fileutil.FileLock, error) {
+func (l *Locks) wait(ctx context.Context, rt *stage.Runtime, uuid string, at Place) (*fileutil.FileLock, error) {
 	started, shown := time.Now(), false
 	for tries := 0; ; tries++ {
 		d, err := fileutil.LockDevice(uuid, l.Me)
@@ -98,13 +88,13 @@ func (l *Locks) wait(
 			if len(rt.Launcher) == 0 {
 				why = "the driver does not show their UUIDs; switch persistence mode on (nvidia-smi -pm 1)"
 			}
-			at.say(fmt.Sprintf("the GPUs of %s are not locked, so another run may measure on them at the same time "+
-				"unnoticed: %s", rt.Address, why))
+			at.say("the GPUs of %s are not locked, so another run may measure on them at the same time unnoticed: %s",
+				rt.Address, why)
 			return nil, nil
 		case !isBusy:
-			at.say(fmt.Sprintf("%s is not locked, so another run may measure at the same time unnoticed: %v", uuid, err))
+			at.say("%s is not locked, so another run may measure at the same time unnoticed: %v", uuid, err)
 			return nil, nil
-		case others:
+		case len(l.held) > 0:
 			return nil, fmt.Errorf(
 				"%w; this run holds other devices already and does not wait for more, since the other may wait for these",
 				err,
@@ -115,7 +105,7 @@ func (l *Locks) wait(
 
 		// A new lock holder may not have written its description yet.
 		if !shown && (busy.Holder != nil || tries > 0) {
-			at.say(fmt.Sprintf("%s waits: %v", rt.Address, busy))
+			at.say("%s waits: %v", rt.Address, busy)
 			shown = true
 		}
 		select {
@@ -132,12 +122,9 @@ func (l *Locks) wait(
 func (l *Locks) release() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var errs []error
-	for _, d := range l.held {
-		errs = append(errs, d.Release())
-	}
+	err := release(l.held)
 	l.held = nil
-	return errors.Join(errs...)
+	return err
 }
 
 // devicesOf returns the lock names of the devices that the workers of a runtime measure on.

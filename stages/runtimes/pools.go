@@ -3,7 +3,6 @@ package runtimes
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"sync"
 	"time"
 
@@ -62,9 +61,13 @@ func NewPools(kinds []*Kind) *Pools {
 // machine cannot run the runtime.
 func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.Pool, error) {
 	p.makeRoom(rt)
-	pool, slots, err := p.found(rt, at)
-	if err != nil || pool != nil {
-		return pool, err
+	if known := p.pool(rt); known != nil {
+		return known, nil
+	}
+
+	slots, err := p.slots(rt, at)
+	if err != nil {
+		return nil, err
 	}
 
 	if p.Locks != nil {
@@ -76,14 +79,14 @@ func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.P
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if known, ok := p.pools[rt.Address]; ok {
-		return known.Pool, nil
+	if known := p.pools[rt.Address].Pool; known != nil {
+		return known, nil
 	}
 
 	if !p.reaped {
 		// Orphaned workers of a killed engine would disturb every measurement.
 		if n := proc.KillOrphans(); n > 0 {
-			at.say(fmt.Sprintf("a killed run had left behind processes, and they were ended: %d", n))
+			at.say("a killed run had left behind processes, and they were ended: %d", n)
 		}
 		p.reaped = true
 	}
@@ -99,20 +102,16 @@ func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.P
 	}
 
 	spec.RecycleAfter, spec.MaxGrowth = p.recycling(rt)
-	pool = worker.NewPool(p.ctx, spec)
+	pool := worker.NewPool(p.ctx, spec)
 	p.pools[rt.Address] = pooled{pool, rt}
 	return pool, nil
 }
 
-// found returns the pool of a runtime or, if there is none, the slots for its workers.
-func (p *Pools) found(rt *stage.Runtime, at Place) (*worker.Pool, []worker.Slot, error) {
+// pool returns the pool of a runtime, or nil.
+func (p *Pools) pool(rt *stage.Runtime) *worker.Pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if known, ok := p.pools[rt.Address]; ok {
-		return known.Pool, nil, nil
-	}
-	slots, err := p.slots(rt, at)
-	return nil, slots, err
+	return p.pools[rt.Address].Pool
 }
 
 // makeRoom ends the warm workers of other runtimes on the GPUs if they or rt use all memory. Only one

@@ -36,9 +36,9 @@ type Place struct {
 	Stop <-chan struct{}
 }
 
-func (at Place) say(text string) {
+func (at Place) say(format string, args ...any) {
 	if at.Say != nil {
-		at.Say(text)
+		at.Say(fmt.Sprintf(format, args...))
 	}
 }
 
