@@ -164,13 +164,14 @@ func Launch(ctx context.Context, spec Spec) (*Process, error) {
 	}
 
 	f := &StartFailure{Slot: spec.Init.Slot, Tail: p.exit.Tail, LogPath: spec.LogPath, Late: late}
-	switch {
-	case p.Hello.Error != nil:
+	if p.Hello.Error != nil {
 		f.Failure, f.Reported = *p.Hello.Error, true
-	case late:
-		f.Failure = Failure{Class: ClassTimeout, Exception: p.exit.Exception, Message: err.Error()}
-	default:
-		f.Failure = Failure{Class: ClassCollectorBug, Exception: p.exit.Exception, Message: err.Error()}
+		return nil, f
+	}
+
+	f.Failure = Failure{Class: ClassCollectorBug, Exception: p.exit.Exception, Message: err.Error()}
+	if late {
+		f.Failure.Class = ClassTimeout
 	}
 	return nil, f
 }
