@@ -25,21 +25,20 @@ import (
 // another way.
 func (p *planning) estimate() error {
 	p.atOnce = p.workers(p.env)
-	for _, source := range []func() error{
-		func() error { return p.fromHistory(true) },
-		p.fromReference,
-		p.fromPeaks,
-		func() error { return p.fromHistory(false) },
-	} {
-		if err := source(); err != nil {
-			return err
-		}
-		if p.counts.Seconds > 0 {
-			break
-		}
+	if err := p.fromHistory(true); err != nil {
+		return err
+	}
+
+	if p.counts.Seconds == 0 {
+		p.fromReference()
 	}
 	if p.counts.Seconds == 0 {
-		return nil
+		p.fromPeaks()
+	}
+	if p.counts.Seconds == 0 {
+		if err := p.fromHistory(false); err != nil || p.counts.Seconds == 0 {
+			return err
+		}
 	}
 
 	if p.onGPUs() {
@@ -93,24 +92,24 @@ const fewest = 20_000
 
 // fromPeaks estimates the time from the peaks of the system, the share of them that kernels reach, and the cost of
 // measuring a case besides its executions.
-func (p *planning) fromPeaks() error {
+func (p *planning) fromPeaks() {
 	spec, name := p.peaks()
 	perf, op := p.up.Data.Info.Perf, p.opName(p.up.Data.Info.Op)
 	if spec == nil {
-		return nil
+		return
 	}
 	if fixed := p.kind().OpSeconds; fixed != nil && fixed(op, p.settings) > 0 {
 		each := fixed(op, p.settings)
 		p.counts.Seconds = each * float64(p.counts.Collect) / float64(p.atOnce)
 		p.basis("no earlier run: every case takes %.3g s, whatever its kernels take", each)
-		return nil
+		return
 	}
 	if !rules.Estimates(perf, op) {
-		return nil
+		return
 	}
 	kernels, ok := rules.Likely(p.job.sample(), perf, op, p.runtime.Package, spec)
 	if !ok {
-		return nil
+		return
 	}
 
 	// A case with a sweep measures all its points.
@@ -122,7 +121,6 @@ func (p *planning) fromPeaks() error {
 		)
 		p.together()
 	}
-	return nil
 }
 
 // timeOf sets the time to that of n cases whose kernels are like those of a sample. It reports whether it is known.
@@ -202,13 +200,13 @@ func (p *planning) peaks() (*systems.Spec, string) {
 var timeUnits = map[string]float64{"ms": 1e-3, "us": 1e-6}
 
 // fromReference estimates the time from the latencies of another table with the same columns.
-func (p *planning) fromReference() error {
+func (p *planning) fromReference() {
 	if p.Config.estimate == nil {
-		return nil
+		return
 	}
 	ref, data := p.pc.Upstream(p.Config.estimate), p.up.Data
 	if ref == nil || ref.Data == nil || ref.Data.Table == nil || data.Planned == nil {
-		return nil
+		return
 	}
 
 	t := ref.Data.Table
@@ -216,13 +214,13 @@ func (p *planning) fromReference() error {
 	metric := ref.Data.Info.Tables().SchemaOf(ref.Data.Info.Perf).Primary()
 	unit, isTime := timeUnits[metric.Unit]
 	if len(shared) == 0 || !isTime {
-		return nil
+		return
 	}
 	latency, err := table.Float64s(t, metric.Name)
 	have, err2 := table.Keys(t, shared...)
 	want, err3 := table.Keys(data.Planned, shared...)
 	if errors.Join(err, err2, err3) != nil {
-		return nil // it is no table of the same cases
+		return // it is no table of the same cases
 	}
 
 	// The peaks show which cases draw much power.
@@ -254,7 +252,6 @@ func (p *planning) fromReference() error {
 			len(want),
 		)
 	}
-	return nil
 }
 
 // historySample is the maximum number of entries that an estimate reads.

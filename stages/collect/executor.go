@@ -96,13 +96,13 @@ func (c *Config) onOneNode() bool {
 
 // distribute submits the open cases to the executor as tasks and waits for them. If tasks of an earlier
 // process with the same plan are still pending or running, it follows those instead.
-func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
+func (r *running) distribute(ctx context.Context) error {
 	if r.rc.Stopped() {
-		return nil, r.giveUp()
+		return r.giveUp()
 	}
 
 	if lacks := r.invocation.Lacks; len(lacks) > 0 {
-		return nil, fmt.Errorf(
+		return fmt.Errorf(
 			"var.%s is sensitive and was given with --var, so the tasks would not have it: set AICPLAN_VAR_%s in the "+
 				"environment, which sbatch passes on",
 			lacks[0],
@@ -112,13 +112,13 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 
 	key, err := r.OrderKey(r.planned.Cases)
 	if err != nil {
-		return nil, err
+		return err
 	}
 
 	home := executors.Home(r.rc.Store.Dir, r.rc.Address)
 	order, err := executors.Latest(home, r.rc.Address)
 	if err != nil {
-		return nil, err
+		return err
 	}
 
 	if r.env != nil && r.journal.Len() > 0 {
@@ -130,12 +130,12 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 		_, unclear, damaged := order.Submitted()
 		switch err = errors.Join(err, damaged); {
 		case err != nil:
-			return nil, fmt.Errorf("nothing is submitted, since jobs of an earlier run may still wait or run: %w; try again",
+			return fmt.Errorf("nothing is submitted, since jobs of an earlier run may still wait or run: %w; try again",
 				err)
 		case order.Cancelled(), len(active) == 0 && (order.Key != key || !unclear):
 			order = nil
 		case order.Key != key:
-			return nil, fmt.Errorf(
+			return fmt.Errorf(
 				"%d jobs of an earlier run of this stage still wait or run, and the plan has changed: wait for them, or end them "+
 					"with aicplan cancel",
 				len(active),
@@ -144,7 +144,7 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 	}
 
 	if err := r.withdraw(); err != nil {
-		return nil, err
+		return err
 	}
 
 	r.ran, r.job.shared = true, true
@@ -152,17 +152,17 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 	for {
 		if !attached {
 			if r.env != nil && len(r.job.todo()) == 0 {
-				return nil, nil // tasks of an earlier run have measured all cases
+				return nil // tasks of an earlier run have measured all cases
 			}
 			if order, err = r.newOrder(home, key); err != nil {
-				return nil, err
+				return err
 			}
 		}
 
 		f, err := r.follow(ctx, order, attached)
 		if err != nil {
 			r.now += f.newRows()
-			return nil, err
+			return err
 		}
 
 		out := f.outcome
@@ -174,7 +174,7 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 				r.code.Store(code) // what the next tasks are expected to import
 			}
 			if key, err = r.OrderKey(r.planned.Cases); err != nil {
-				return nil, err
+				return err
 			}
 			continue
 		}
@@ -252,20 +252,20 @@ func thisProgram() string {
 }
 
 // concluded sets the final state of the open units when the executor's tasks have ended.
-func (r *running) concluded(f *followed) (*stage.Outcome, error) {
+func (r *running) concluded(f *followed) error {
 	out := f.outcome
 	n := r.job.tally()
 	switch {
 	case r.env == nil && out.Detached:
-		return nil, context.Canceled
+		return context.Canceled
 	case r.env != nil && (n.Measured+n.Failed > 0 || out.Detached):
 	case out.Stopped != "":
-		return nil, fmt.Errorf("no task could measure: %s", out.Stopped)
+		return fmt.Errorf("no task could measure: %s", out.Stopped)
 	default:
 		for _, i := range slices.Sorted(maps.Keys(out.Lost)) {
-			return nil, fmt.Errorf("no task could measure; task %d: %s", i, out.Lost[i])
+			return fmt.Errorf("no task could measure; task %d: %s", i, out.Lost[i])
 		}
-		return nil, fmt.Errorf("no task has reported its environment")
+		return fmt.Errorf("no task has reported its environment")
 	}
 
 	r.now += f.newRows()
@@ -292,7 +292,7 @@ func (r *running) concluded(f *followed) (*stage.Outcome, error) {
 		}
 	}
 	r.job.close(lostClass, "no task has it", allUnits)
-	return nil, nil
+	return nil
 }
 
 // leaving reports that the remaining jobs continue.

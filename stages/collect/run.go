@@ -73,15 +73,16 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	defer func() { r.job = nil }()
 
 	if r.env == nil || len(r.job.todo()) > 0 {
-		work := r.collect
+		var out *stage.Outcome
 		if c.Elsewhere() {
-			work = r.distribute
+			err = r.distribute(ctx)
+		} else {
+			out, err = r.collect(ctx)
 		}
-
-		out, err := work(ctx)
 		if err != nil {
 			return r.storedCounts(), err
 		}
+
 		if out != nil {
 			out.Counts.Planned = len(r.job.units)
 			return out, nil
