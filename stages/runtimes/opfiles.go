@@ -1,6 +1,7 @@
 package runtimes
 
 import (
+	"cmp"
 	"iter"
 	"os"
 	"path/filepath"
@@ -31,23 +32,20 @@ func opEntry(rt *stage.Runtime, planDir, op string, bind any, version string) (E
 		return e, len(e.Files) > 0
 	}
 
-	if _, ok := b["module"].(string); ok && b["file"] == nil {
+	file, _ := b["file"].(string)
+	module, _ := b["module"].(string)
+	function, _ := b["function"].(string)
+	path := ""
+	switch {
+	case file != "":
+		path = fileNamed(file, paths)
+	case module == "":
+		path = fileDefining(cmp.Or(function, op), paths)
+	}
+	if path == "" {
 		return Entry{}, false
 	}
 
-	path, ok := "", false
-	if name, named := b["file"].(string); named {
-		path, ok = fileNamed(name, paths)
-	} else {
-		if name, named := b["function"].(string); named {
-			op = name
-		}
-		path, ok = fileDefining(op, paths)
-	}
-
-	if !ok {
-		return Entry{}, false
-	}
 	path, _ = filepath.Abs(path)
 	return Entry{Files: []string{path}, Roots: []string{filepath.Dir(path)}}, true
 }
@@ -102,25 +100,26 @@ func OpFunctions(rt *stage.Runtime, planDir, name string) (have []string, found 
 	return have, slices.Contains(have, name)
 }
 
-// fileNamed searches a file like the worker: in the working directory, then in the runtime's path.
-func fileNamed(name string, paths []string) (string, bool) {
+// fileNamed searches a file like the worker: in the working directory, then in the runtime's path. It returns "" if
+// there is none.
+func fileNamed(name string, paths []string) string {
 	for _, dir := range append([]string{""}, paths...) {
 		if path := absolute(dir, name); isFile(path) {
-			return path, true
+			return path
 		}
 	}
-	return "", false
+	return ""
 }
 
-// fileDefining returns the first file with a top-level function of that name that takes bench. Workers
+// fileDefining returns the first file with a top-level function of that name that takes bench, or "". Workers
 // reject a second one.
-func fileDefining(function string, paths []string) (string, bool) {
+func fileDefining(function string, paths []string) string {
 	for f, functions := range opFunctions(paths) {
 		if slices.Contains(functions, function) {
-			return f, true
+			return f
 		}
 	}
-	return "", false
+	return ""
 }
 
 // opFunctions returns the functions in each Python file of paths. The name of a file that cannot be read is "".
