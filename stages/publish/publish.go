@@ -129,11 +129,22 @@ func (c *Config) artifacts(rc *stage.RunContext) (wrote map[string][]stage.Artif
 // files returns the files to commit and their places, sorted by place.
 func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]file, error) {
 	var out []file
-	seen := map[string]bool{}
+	seen := map[string]bool{} // several exports list the spec of their system
+	add := func(from string) (inside bool) {
+		rel, err := filepath.Rel(outDir, from)
+		if err != nil || !filepath.IsLocal(rel) {
+			return false
+		}
+		if to := c.place(rel); !seen[to] {
+			seen[to] = true
+			out = append(out, file{from, to})
+		}
+		return true
+	}
+
 	for _, r := range c.exports {
 		for _, a := range artifacts[r.Address] {
-			rel, err := filepath.Rel(outDir, a.Path)
-			if err != nil || !filepath.IsLocal(rel) {
+			if !add(a.Path) {
 				return nil, fmt.Errorf(
 					"%s was exported to %s, outside of this run's output folder %s; apply with the same --out-dir, or with "+
 						"--replace %s",
@@ -143,29 +154,16 @@ func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]
 					r.Address,
 				)
 			}
-
 			if name, how := tree.Changed(a.Path, a.Digest, a.Entry); how != "" {
 				return nil, fmt.Errorf("%s wrote %s, which %s; apply the plan again, so that the gates judge what is published",
 					r.Address, name, how)
 			}
-
-			f := file{from: a.Path, to: c.place(rel)}
-			if seen[f.to] {
-				continue // several exports list the spec of their system
-			}
-
-			seen[f.to] = true
-			out = append(out, f)
 		}
 	}
 
 	// What the exports put next to their tables belongs to the database too.
 	for _, name := range sidecars(out) {
-		rel, err := filepath.Rel(outDir, name)
-		if err == nil && filepath.IsLocal(rel) && !seen[c.place(rel)] {
-			seen[c.place(rel)] = true
-			out = append(out, file{from: name, to: c.place(rel)})
-		}
+		add(name)
 	}
 
 	slices.SortFunc(out, func(a, b file) int { return cmp.Compare(a.to, b.to) })
