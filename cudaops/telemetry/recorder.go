@@ -147,7 +147,9 @@ func (r *Recorder) loop(ctx context.Context, i int, st *state) {
 		begin := time.Now()
 		err := r.scrape(ctx, i, st)
 		if missed := int(time.Since(begin) / r.interval); missed > 0 && ctx.Err() == nil {
-			r.note(st, event{at: time.Now().UnixNano(), lost: missed, kind: "a scrape took longer than the interval"})
+			r.mu.Lock()
+			st.note(event{at: time.Now().UnixNano(), lost: missed, kind: "a scrape took longer than the interval"})
+			r.mu.Unlock()
 		}
 
 		if done != nil {
@@ -167,33 +169,29 @@ func (r *Recorder) scrape(ctx context.Context, i int, st *state) error {
 	page, err := scrapeOnce(limited, st.src, r.timeout)
 	at := time.Now().UnixNano()
 
-	if err != nil {
-		if ctx.Err() != nil {
-			return err // stopped, not lost
-		}
-		e := event{at: at, lost: 1, kind: err.Error()}
-		if errors.Is(err, errCut) {
-			e.kind, e.detail = errCut.Error(), strings.TrimPrefix(err.Error(), errCut.Error()+" ")
-		}
-		r.mu.Lock()
-		st.failing = true
-		r.mu.Unlock()
-		r.note(st, e)
-		return err
-	}
-
-	if page.Blanks > 0 {
-		r.note(st, event{at: at, blanks: page.Blanks})
-	}
-
-	if page.Malformed != "" {
-		r.note(st, event{at: at, kind: "a part of the page was not read", detail: page.Malformed})
+	if err != nil && ctx.Err() != nil {
+		return err // stopped, not lost
 	}
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if st.failing = err != nil; st.failing {
+		e := event{at: at, lost: 1, kind: err.Error()}
+		if errors.Is(err, errCut) {
+			e.kind, e.detail = errCut.Error(), strings.TrimPrefix(err.Error(), errCut.Error()+" ")
+		}
+		st.note(e)
+		return err
+	}
+
+	if page.Blanks > 0 {
+		st.note(event{at: at, blanks: page.Blanks})
+	}
+	if page.Malformed != "" {
+		st.note(event{at: at, kind: "a part of the page was not read", detail: page.Malformed})
+	}
+
 	st.ok++
-	st.failing = false
 	for _, reading := range page.Readings {
 		key := reading.GPU.key(st.src.Name())
 		by := r.series[key]
@@ -236,10 +234,8 @@ func scrapeOnce(ctx context.Context, s Source, timeout time.Duration) (page Page
 	return page, err
 }
 
-// note records an event of a source.
-func (r *Recorder) note(st *state, e event) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// note records an event of a source. The caller holds mu of the recorder.
+func (st *state) note(e event) {
 	if e.kind != "" {
 		f := st.errs[e.kind]
 		if f == nil {
