@@ -212,9 +212,11 @@ func (t *InTurn) Serve(ctx context.Context, in <-chan Case, out Emitter) error {
 // a moment for others. It returns false if no more will come.
 func (t *InTurn) take(ctx context.Context, cases []turn, in <-chan Case, out Emitter) ([]turn, bool, error) {
 	for pause := handover; len(cases) < t.Window; {
-		over := time.After(pause)
-		if len(cases) == 0 {
-			over, pause = nil, gathering
+		var over <-chan time.Time
+		if len(cases) > 0 {
+			over = time.After(pause)
+		} else {
+			pause = gathering
 		}
 
 		select {
