@@ -118,7 +118,7 @@ func (r *running) acceptEnvironment(w *Workers) error {
 // have reported before. The error explains that a file was replaced in the meantime.
 func (r *running) imported(env *runtimes.Environment, known *runtimes.Code,
 	report *worker.Code) (*runtimes.Environment, error) {
-	if report == nil || r.stated() {
+	if report == nil || r.kind().Entry == nil || r.stated() {
 		return env, nil
 	}
 
