@@ -37,10 +37,7 @@ func (t *Table) severalLanes(rec arrow.Record, key []string) bool {
 	if err != nil {
 		return false
 	}
-	ids, err := table.NewKeyIndex(key, table.KeyOptions{}).Number(rec)
-	if err != nil {
-		return false
-	}
+	ids, _ := table.Number(rec, key...)
 
 	first := map[uint32]string{} // lane by key
 	for row, id := range ids {

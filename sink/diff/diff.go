@@ -132,15 +132,9 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Comparison, err
 	}
 
 	ix := table.NewKeyIndex(r.Key, table.KeyOptions{Canon: canon, Missing: tree.Defaults})
-	idA, err := ix.Number(a)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", nameA, err)
-	}
+	idA := ix.Number(a)
 	nA := ix.Len()
-	idB, err := ix.Number(b)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", nameB, err)
-	}
+	idB := ix.Number(b)
 	last := o.Schema != nil && o.Schema.Repeats == catalog.TakeLast
 	firstA, dupA := one(idA, ix.Len(), last)
 	firstB, dupB := one(idB, ix.Len(), last)

@@ -77,11 +77,7 @@ func (l *linter) outliers(a, b *loaded, r *diff.Comparison, metric string) {
 		_, err := table.Strings(b.rec, c)
 		return err != nil
 	})
-	ix := table.NewKeyIndex(words, table.KeyOptions{})
-	series, err := ix.Number(b.rec)
-	if err != nil {
-		return
-	}
+	series, _ := table.Number(b.rec, words...)
 	type region struct {
 		series uint32
 		size   int
@@ -177,10 +173,7 @@ func (l *linter) keepLatency(f *loaded, latest bool) {
 	}
 	key := slices.DeleteFunc(f.table.Key(), func(c string) bool { return !table.Has(f.rec, c) })
 	slices.Sort(key) // tables of other versions may have their columns in another order
-	keys, err := table.Keys(f.rec, key...)
-	if err != nil {
-		return
-	}
+	keys := table.Keys(f.rec, key...)
 	every := uint64(1)
 	if len(keys) > sampleAbove {
 		every = 8

@@ -57,14 +57,10 @@ func (l *linter) file(f *loaded) {
 		return // nothing is known of the trend of its kernels; a plan has the check trend
 	}
 
-	if apart, err := t.Outliers(); err == nil {
-		l.result(f, t, "trend", fmt.Sprintf("are more than %g times apart from their neighbours", rules.OutlierRatio), apart)
-	}
-
-	if falls, _, err := t.Falls(); err == nil {
-		l.result(f, t, "trend", fmt.Sprintf("fall below %g of the row before", rules.FallRatio), falls)
-	}
-
+	l.result(f, t, "trend", fmt.Sprintf("are more than %g times apart from their neighbours", rules.OutlierRatio),
+		t.Outliers())
+	falls, _ := t.Falls()
+	l.result(f, t, "trend", fmt.Sprintf("fall below %g of the row before", rules.FallRatio), falls)
 	l.result(f, t, "copies", "repeat another row to the last digit", t.Copies())
 	l.kernels(f)
 }
@@ -152,11 +148,7 @@ func (l *linter) provenance(f *loaded, t *rules.Table) {
 
 func (l *linter) duplicates(f *loaded) {
 	ix := table.NewKeyIndex(f.names, table.KeyOptions{Missing: tree.Defaults})
-	ids, err := ix.Number(f.rec)
-	if err != nil {
-		return
-	}
-
+	ids := ix.Number(f.rec)
 	surplus := table.Len(f.rec) - ix.Len()
 	if surplus == 0 {
 		return

@@ -72,10 +72,9 @@ func (t *Table) Copies() Result {
 
 // copiesAlong compares rows that differ in some columns only, and returns a problem with its rows.
 func (t *Table) copiesAlong(step float64, names []string) (problem string, rows []int) {
-	ix := table.NewKeyIndex(names, table.KeyOptions{})
-	values, err := ix.Number(t.Rec)
-	n, name := ix.Len(), strings.Join(names, ", ")
-	if err != nil || n < 2 {
+	values, n := table.Number(t.Rec, names...)
+	name := strings.Join(names, ", ")
+	if n < 2 {
 		return problem, rows
 	}
 
@@ -100,7 +99,7 @@ func (t *Table) copiesAlong(step float64, names []string) (problem string, rows 
 	// A row is comparable if a row with another value of the column exists beside it, and equal if one of
 	// them has its time.
 	comparable, equal, first := make([]int, n), make([][]int, n), make([]int, n)
-	err = t.groups(without, at, func(group []member) {
+	t.groups(without, at, func(group []member) {
 		if !differ(group) {
 			return
 		}
@@ -123,9 +122,6 @@ func (t *Table) copiesAlong(step float64, names []string) (problem string, rows 
 			}
 		})
 	})
-	if err != nil {
-		return problem, rows
-	}
 
 	total, agree, worst := 0, 0, -1
 	for id := range comparable {

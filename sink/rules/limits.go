@@ -259,19 +259,15 @@ func (t *Table) magnitude(ratios []float64, scale float64) []string {
 		problem = "the shortest of the %d rows of %s takes %s ms: are they in another unit?"
 	}
 
-	words := slices.DeleteFunc(t.identity(), func(name string) bool {
-		_, err := table.Strings(t.Rec, name)
-		return err != nil
-	})
-	for _, name := range words {
-		c, err := t.column(name)
-		if err != nil || c.n > 64 {
+	for _, name := range t.identity() {
+		codes, words, err := table.Codes(t.Rec, name)
+		if err != nil || len(words) > 64 {
 			continue
 		}
 
-		groups, first := make([][]float64, c.n), make([]int, c.n)
-		for i, id := range c.ids {
-			if !math.IsNaN(judged[i]) {
+		groups, first := make([][]float64, len(words)), make([]int, len(words))
+		for i, id := range codes {
+			if id >= 0 && !math.IsNaN(judged[i]) {
 				groups[id], first[id] = append(groups[id], judged[i]), i
 			}
 		}

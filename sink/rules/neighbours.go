@@ -12,7 +12,7 @@ import (
 // is the natural logarithm of value / expected for the axis on which they are closest; 0 if a value is
 // above its neighbours on one axis and below them on another, and NaN if no axis has both neighbours. axes
 // counts the axes that have.
-func (t *Table) Residuals() (out []float64, axes []int, err error) {
+func (t *Table) Residuals() (out []float64, axes []int) {
 	out, axes = make([]float64, len(t.Values)), make([]int, len(t.Values))
 	for i := range out {
 		out[i] = math.NaN()
@@ -22,7 +22,7 @@ func (t *Table) Residuals() (out []float64, axes []int, err error) {
 		return t.Rec.Column(table.Index(t.Rec, name)).DataType().ID() != arrow.INT64
 	})
 	for _, axis := range names {
-		err := t.series(axis, func(rows []member) {
+		t.series(axis, func(rows []member) {
 			for i := 1; i+1 < len(rows); i++ {
 				row, r := rows[i].row, t.residual(neighbour(rows, i, -1), rows[i], neighbour(rows, i, 1))
 				axes[row]++
@@ -36,12 +36,9 @@ func (t *Table) Residuals() (out []float64, axes []int, err error) {
 				}
 			}
 		})
-		if err != nil {
-			return nil, nil, err
-		}
 	}
 
-	return out, axes, nil
+	return out, axes
 }
 
 // minRatio is the least ratio between the value of a row on an axis and that of its neighbour. Kernels work on tiles,
@@ -91,13 +88,8 @@ const NoNeighbours = "it has no neighbours on both sides"
 // Outliers finds rows that stand apart from their neighbours on every axis, by more than OutlierRatio. Rows
 // without two neighbours on any axis are not judged. If at most OutlierShare or LineShare of the rows
 // stand apart, only those far beyond the ratio are offences.
-func (t *Table) Outliers() (Result, error) {
-	var out Result
-	res, axes, err := t.Residuals()
-	if err != nil {
-		return out, err
-	}
-
+func (t *Table) Outliers() (out Result) {
+	res, axes := t.Residuals()
 	judged, lines, worst := 0, 0, 0.0
 	var all []Offence
 
@@ -137,7 +129,7 @@ func (t *Table) Outliers() (Result, error) {
 		}
 		out.Offences = slices.DeleteFunc(all, func(o Offence) bool { return o.Excess <= limit })
 	}
-	return out, nil
+	return out
 }
 
 // Limits of falls.
@@ -155,7 +147,7 @@ const (
 // Falls finds rows whose time is below FallRatio of that of the next smaller value on an axis along which
 // work grows. They are offences if they are more than FallShare of the steps. steps is how many pairs of rows
 // were compared.
-func (t *Table) Falls() (out Result, steps int, err error) {
+func (t *Table) Falls() (out Result, steps int) {
 	scale := t.milliseconds()
 	for _, axis := range append(slices.Clone(Axes), "num_v_heads") {
 		if scale == 0 || !slices.Contains(t.Key, axis) {
@@ -166,7 +158,7 @@ func (t *Table) Falls() (out Result, steps int, err error) {
 		if axis == "num_v_heads" && slices.Contains(t.Key, "num_k_heads") {
 			beside = []string{"num_k_heads"} // both are shares of the same ranks
 		}
-		err := t.series(axis, func(rows []member) {
+		t.series(axis, func(rows []member) {
 			for i := 1; i < len(rows); i++ {
 				row := rows[i].row
 				before, v := t.Values[rows[i-1].row], t.Values[row]
@@ -180,13 +172,10 @@ func (t *Table) Falls() (out Result, steps int, err error) {
 				}
 			}
 		}, beside...)
-		if err != nil {
-			return out, steps, err
-		}
 	}
 
 	if len(out.Offences) <= fewestFalls || float64(len(out.Offences)) <= FallShare*float64(steps) {
 		out.Offences = nil
 	}
-	return out, steps, nil
+	return out, steps
 }

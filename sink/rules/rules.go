@@ -37,7 +37,7 @@ type Table struct {
 	// Framework chooses between the cost models of modules; "" takes any.
 	Framework string
 
-	columns map[string]*column // by name, computed when first needed
+	columns map[string][]uint64 // hashes by name, computed when first needed
 	sums    []uint64
 }
 

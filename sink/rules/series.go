@@ -19,56 +19,37 @@ func (t *Table) identity() []string {
 	return out
 }
 
-// column has the values of a column as numbers from 0 to n-1, with a hash of each.
-type column struct {
-	ids    []uint32
-	n      int
-	hashes []uint64
-}
-
-// column numbers and hashes the values of a column once.
-func (t *Table) column(name string) (*column, error) {
-	if c := t.columns[name]; c != nil {
-		return c, nil
+// hashes returns a hash of each value of a column, and computes them once.
+func (t *Table) hashes(name string) []uint64 {
+	hashes, seen := t.columns[name]
+	if seen {
+		return hashes
 	}
 
-	ix := table.NewKeyIndex([]string{name}, table.KeyOptions{})
-	ids, err := ix.Number(t.Rec)
-	if err != nil {
-		return nil, err
-	}
-
-	c := &column{ids: ids, n: ix.Len(), hashes: make([]uint64, len(ids))}
+	ids, _ := table.Number(t.Rec, name)
+	hashes = make([]uint64, len(ids))
 	for row, id := range ids {
-		c.hashes[row] = mix(uint64(len(t.columns))<<32 | uint64(id))
+		hashes[row] = mix(uint64(len(t.columns))<<32 | uint64(id))
 	}
 
 	if t.columns == nil {
-		t.columns = map[string]*column{}
+		t.columns = map[string][]uint64{}
 	}
-	t.columns[name] = c
-	return c, nil
+	t.columns[name] = hashes
+	return hashes
 }
 
 // sum returns the sum of the hashes of every row's identity.
-func (t *Table) sum() ([]uint64, error) {
-	if t.sums != nil {
-		return t.sums, nil
-	}
-
-	sums := make([]uint64, len(t.Values))
-	for _, name := range t.identity() {
-		c, err := t.column(name)
-		if err != nil {
-			return nil, err
-		}
-		for row, h := range c.hashes {
-			sums[row] += h
+func (t *Table) sum() []uint64 {
+	if t.sums == nil {
+		t.sums = make([]uint64, len(t.Values))
+		for _, name := range t.identity() {
+			for row, h := range t.hashes(name) {
+				t.sums[row] += h
+			}
 		}
 	}
-
-	t.sums = sums
-	return sums, nil
+	return t.sums
 }
 
 // mix is the finalizer of SplitMix64: sums of its results for different values are different.
@@ -88,26 +69,18 @@ type member struct {
 
 // groups calls visit for each group of rows that agree but for some columns, sorted by at and row. Rows whose
 // at is NaN are left out.
-func (t *Table) groups(without []string, at func(row int) float64, visit func([]member)) error {
-	sums, err := t.sum()
-	if err != nil {
-		return err
-	}
-
-	rows := make([]member, 0, len(sums))
-	for i, sum := range sums {
+func (t *Table) groups(without []string, at func(row int) float64, visit func([]member)) {
+	rows := make([]member, 0, len(t.Values))
+	for i, sum := range t.sum() {
 		if v := at(i); !math.IsNaN(v) {
 			rows = append(rows, member{sum, v, i})
 		}
 	}
 
 	for _, name := range without {
-		c, err := t.column(name)
-		if err != nil {
-			return err
-		}
+		hashes := t.hashes(name)
 		for i := range rows {
-			rows[i].group -= c.hashes[rows[i].row]
+			rows[i].group -= hashes[rows[i].row]
 		}
 	}
 
@@ -123,7 +96,6 @@ func (t *Table) groups(without []string, at func(row int) float64, visit func([]
 		return a.row - b.row
 	})
 	runs(rows, func(a, b member) bool { return a.group == b.group }, visit)
-	return nil
 }
 
 // runs calls visit for each maximal run of elements that are the same as their predecessor.
@@ -139,11 +111,12 @@ func runs[T any](list []T, same func(a, b T) bool, visit func([]T)) {
 }
 
 // series calls visit with the rows that differ along axis alone, or also in the columns beside it, in the order of
-// the axis. Rows without a usable value are left out. If rows share a position, the first one counts.
-func (t *Table) series(axis string, visit func([]member), beside ...string) error {
+// the axis. Rows without a usable value are left out. If rows share a position, the first one counts. An axis of text has
+// no order.
+func (t *Table) series(axis string, visit func([]member), beside ...string) {
 	pos, err := table.Float64s(t.Rec, axis)
 	if err != nil {
-		return err
+		return
 	}
 
 	at := func(row int) float64 {
@@ -153,7 +126,7 @@ func (t *Table) series(axis string, visit func([]member), beside ...string) erro
 		return pos.Values[row]
 	}
 
-	return t.groups(append(beside, axis), at, func(rows []member) {
+	t.groups(append(beside, axis), at, func(rows []member) {
 		if rows = slices.CompactFunc(rows, func(a, b member) bool { return a.at == b.at }); len(rows) > 1 {
 			visit(rows)
 		}

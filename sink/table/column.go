@@ -1,7 +1,7 @@
 // Package table works on single Arrow records: reading columns, building
 // them from rows, taking, sorting and joining rows, comparing, and the Arrow
 // IPC file format. Records have columns of four types: int64, float64, string
-// and bool. Readers of files convert other types.
+// and bool. Readers of files convert or reject other types; a function that gets a column of another type panics.
 //
 // Records live on Go's heap; Retain and Release have no effect on memory
 // there, and no function here asks for them.

@@ -38,11 +38,10 @@ func NewKeyIndex(columns []string, opt KeyOptions) *KeyIndex {
 // Len returns the number of distinct keys seen.
 func (ix *KeyIndex) Len() int { return len(ix.ids) }
 
-// Number returns the key number of every row of rec. It reports an error for a column that
-// is not of numbers, text or booleans.
-func (ix *KeyIndex) Number(rec arrow.Record) ([]uint32, error) {
+// Number returns the key number of every row of rec.
+func (ix *KeyIndex) Number(rec arrow.Record) []uint32 {
 	ids := make([]uint32, rec.NumRows())
-	err := ix.each(rec, func(row int, key []byte) {
+	ix.each(rec, func(row int, key []byte) {
 		id, seen := ix.ids[string(key)]
 		if !seen {
 			id = uint32(len(ix.ids))
@@ -50,24 +49,27 @@ func (ix *KeyIndex) Number(rec arrow.Record) ([]uint32, error) {
 		}
 		ids[row] = id
 	})
-	return ids, err
+	return ids
+}
+
+// Number returns the key number of every row of one table over the named columns, and how many keys it has.
+func Number(rec arrow.Record, names ...string) (ids []uint32, n int) {
+	ix := NewKeyIndex(names, KeyOptions{})
+	return ix.Number(rec), ix.Len()
 }
 
 // Keys returns the key of every row over the named columns: a map key, not text to show.
-func Keys(rec arrow.Record, names ...string) ([]string, error) {
+func Keys(rec arrow.Record, names ...string) []string {
 	keys := make([]string, rec.NumRows())
-	err := NewKeyIndex(names, KeyOptions{}).each(rec, func(row int, key []byte) { keys[row] = string(key) })
-	return keys, err
+	NewKeyIndex(names, KeyOptions{}).each(rec, func(row int, key []byte) { keys[row] = string(key) })
+	return keys
 }
 
 // each calls f with the key of every row. The key is valid during the call.
-func (ix *KeyIndex) each(rec arrow.Record, f func(row int, key []byte)) error {
+func (ix *KeyIndex) each(rec arrow.Record, f func(row int, key []byte)) {
 	add := make([]appender, len(ix.columns))
 	for i, name := range ix.columns {
-		var err error
-		if add[i], err = ix.appender(rec, name); err != nil {
-			return err
-		}
+		add[i] = ix.appender(rec, name)
 	}
 
 	var key []byte
@@ -78,15 +80,13 @@ func (ix *KeyIndex) each(rec arrow.Record, f func(row int, key []byte)) error {
 		}
 		f(row, key)
 	}
-
-	return nil
 }
 
 // An appender appends the value of one column of a row to a key. No value is the beginning
 // of another one.
 type appender func(key []byte, row int) []byte
 
-func (ix *KeyIndex) appender(rec arrow.Record, name string) (appender, error) {
+func (ix *KeyIndex) appender(rec arrow.Record, name string) appender {
 	null, absent := []byte{'0'}, []byte{'a'}
 	if v, listed := ix.opt.Missing[name]; listed {
 		null = appendInt(nil, v)
@@ -95,14 +95,10 @@ func (ix *KeyIndex) appender(rec arrow.Record, name string) (appender, error) {
 
 	at := Index(rec, name)
 	if at < 0 {
-		return func(key []byte, _ int) []byte { return append(key, absent...) }, nil
+		return func(key []byte, _ int) []byte { return append(key, absent...) }
 	}
 
 	arr := rec.Column(at)
-	if err := known(name, arr); err != nil {
-		return nil, err
-	}
-
 	var value appender
 	switch a := arr.(type) {
 	case *array.Int64:
@@ -115,10 +111,12 @@ func (ix *KeyIndex) appender(rec arrow.Record, name string) (appender, error) {
 		value = func(key []byte, row int) []byte { return appendBool(key, a.Value(row)) }
 	case *array.String:
 		value = ix.texts(name, a)
+	default:
+		panic(unknown(name, arr))
 	}
 
 	if arr.NullN() == 0 {
-		return value, nil
+		return value
 	}
 
 	return func(key []byte, row int) []byte {
@@ -127,7 +125,7 @@ func (ix *KeyIndex) appender(rec arrow.Record, name string) (appender, error) {
 		}
 
 		return value(key, row)
-	}, nil
+	}
 }
 
 func (ix *KeyIndex) texts(name string, a *array.String) appender {

@@ -145,12 +145,8 @@ func Normal(rec arrow.Record) (arrow.Record, error) {
 	return out, nil
 }
 
-// known returns an error if a column has another type than the four.
-func known(name string, arr arrow.Array) error {
-	switch arr.(type) {
-	case *array.Int64, *array.Float64, *array.String, *array.Boolean:
-		return nil
-	}
+// unknown returns the error that a column has another type than the four. Files may have such columns, tables do not.
+func unknown(name string, arr arrow.Array) error {
 	return fmt.Errorf("column %q has the type %s; only integers, floats, strings and booleans can be kept", name,
 		arr.DataType())
 }

@@ -39,7 +39,7 @@ func pick(name string, arr arrow.Array, rows []int) (arrow.Array, error) {
 	case *array.Boolean:
 		return Flags(gather(a, rows, a.Value)), nil
 	}
-	return nil, known(name, arr)
+	return nil, unknown(name, arr)
 }
 
 // gather returns the values at some rows, or at all of them if rows is nil, and which of them are not null: nil if all

@@ -13,7 +13,7 @@ import (
 // Order returns the positions of the rows of rec sorted by columns as SortIndices does. Rows that
 // agree on all of them are sorted by the remaining columns, so that the result does not depend on
 // the order of the rows. Columns that rec lacks are ignored.
-func Order(rec arrow.Record, columns []string) ([]int, error) {
+func Order(rec arrow.Record, columns []string) []int {
 	var keys, seen []string
 	for _, key := range slices.Concat(columns, Names(rec)) {
 		name := strings.TrimPrefix(key, "-")
@@ -21,7 +21,8 @@ func Order(rec arrow.Record, columns []string) ([]int, error) {
 			keys, seen = append(keys, key), append(seen, name)
 		}
 	}
-	return SortIndices(rec, keys...)
+	rows, _ := SortIndices(rec, keys...) // the columns are there
+	return rows
 }
 
 // SortIndices returns the row order that sorts rec by columns, the first being the most significant;
@@ -77,9 +78,6 @@ func comparer(rec arrow.Record, column string) (func(a, b int) int, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := known(name, arr); err != nil {
-		return nil, err
-	}
 
 	var values func(a, b int) int
 	switch c := arr.(type) {
@@ -93,6 +91,8 @@ func comparer(rec arrow.Record, column string) (func(a, b int) int, error) {
 		values = func(a, b int) int { return strings.Compare(c.Value(a), c.Value(b)) }
 	case *array.Boolean:
 		values = func(a, b int) int { return cmp.Compare(boolInt(c.Value(a)), boolInt(c.Value(b))) }
+	default:
+		panic(unknown(name, arr))
 	}
 
 	sign := 1

@@ -82,10 +82,7 @@ func WriteFile(path string, rec arrow.Record, key []string) (string, error) {
 
 // Stage is WriteFile as a part of a batch.
 func Stage(b *fileutil.Batch, path string, rec arrow.Record, key []string) (string, error) {
-	order, err := table.Order(rec, key)
-	if err != nil {
-		return "", err
-	}
+	order := table.Order(rec, key)
 	if !slices.IsSorted(order) {
 		rec = table.Take(rec, order)
 	}

@@ -40,15 +40,9 @@ func Merge(old, now arrow.Record, key []string) (arrow.Record, MergeReport, erro
 	}
 
 	ix := table.NewKeyIndex(key, table.KeyOptions{Missing: Defaults})
-	newIDs, err := ix.Number(now)
-	if err != nil {
-		return nil, rep, err
-	}
+	newIDs := ix.Number(now)
 	fresh := ix.Len()
-	oldIDs, err := ix.Number(old)
-	if err != nil {
-		return nil, rep, err
-	}
+	oldIDs := ix.Number(old)
 	seen := make([]bool, fresh)
 	var keep []int
 	for i, id := range oldIDs {

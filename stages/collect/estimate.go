@@ -217,11 +217,10 @@ func (p *planning) fromReference() {
 		return
 	}
 	latency, err := table.Float64s(t, metric.Name)
-	have, err2 := table.Keys(t, shared...)
-	want, err3 := table.Keys(data.Planned, shared...)
-	if errors.Join(err, err2, err3) != nil {
+	if err != nil {
 		return // it is no table of the same cases
 	}
+	have, want := table.Keys(t, shared...), table.Keys(data.Planned, shared...)
 
 	// The peaks show which cases draw much power.
 	var likely []rules.Kernel

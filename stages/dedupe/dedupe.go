@@ -136,11 +136,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	out.Table = table.Take(ds.Table, res.Keep)
 	done := c.outcome(&out, res)
 
-	n, err := c.repeats(ds.Table, o.Key)
-	if err != nil {
-		return nil, err
-	}
-
+	n := c.repeats(ds.Table, o.Key)
 	if total := ds.Table.NumRows(); float64(n) > c.MaxRepeats*float64(total) {
 		done.Status, done.NoReuse = stage.StatusGateFailed, true
 		done.Message = fmt.Sprintf("%d of %d rows repeat the key of an earlier row", n, total)
@@ -154,7 +150,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 
 // repeats counts the rows that have the key of an earlier row and are no other case. If keep chooses by
 // the metric, rows of another kernel are no repeats either.
-func (c *Config) repeats(rec arrow.Record, key []string) (int, error) {
+func (c *Config) repeats(rec arrow.Record, key []string) int {
 	other := []string{"case_id"}
 	if c.Keep == KeepBest || c.Keep == KeepMedian {
 		other = append(other, "kernel_source")
@@ -166,11 +162,8 @@ func (c *Config) repeats(rec arrow.Record, key []string) (int, error) {
 		}
 	}
 
-	ix := table.NewKeyIndex(key, table.KeyOptions{})
-	if _, err := ix.Number(rec); err != nil {
-		return 0, err
-	}
-	return table.Len(rec) - ix.Len(), nil
+	_, n := table.Number(rec, key...)
+	return table.Len(rec) - n
 }
 
 func (c *Config) outcome(ds *stage.Dataset, res Choice) *stage.Outcome {
@@ -225,13 +218,7 @@ func Rows(rec arrow.Record, o Options) (Choice, error) {
 		}
 	}
 
-	ix := table.NewKeyIndex(o.Key, table.KeyOptions{})
-	ids, err := ix.Number(rec)
-	if err != nil {
-		return Choice{}, err
-	}
-
-	groups := table.Groups(ids, ix.Len())
+	groups := table.Groups(table.Number(rec, o.Key...))
 	metric, err := metricOf(rec, o)
 	if err != nil && len(groups) > 0 {
 		return Choice{}, err

@@ -100,11 +100,7 @@ func doubts(rec arrow.Record, key []string, t target, merged bool) ([]stage.Chec
 	var out []stage.CheckResult
 	warn := func(name, format string, args ...any) { out = append(out, warning(name, format, args...)) }
 	ix := table.NewKeyIndex(key, table.KeyOptions{Missing: tree.Defaults})
-	ids, err := ix.Number(rec)
-	if err != nil {
-		return nil, err
-	}
-
+	ids := ix.Number(rec)
 	known, example := 0, -1 // keys are numbered by their first row
 	for i, id := range ids {
 		if int(id) == known {

@@ -119,11 +119,7 @@ func singleHeads(rec arrow.Record, t *catalog.Table, drop []bool) ([]string, err
 
 	with := table.WithColumn(rec, "kv", table.Ints(shared, nil))
 	ix := table.NewKeyIndex(slice, table.KeyOptions{Missing: map[string]int64{"window_size": 0}})
-	ids, err := ix.Number(with)
-	if err != nil {
-		return nil, err
-	}
-
+	ids := ix.Number(with)
 	first := make([]int64, ix.Len())
 	several := make([]bool, ix.Len())
 	for i, id := range ids {

@@ -72,12 +72,7 @@ func apart(recs []arrow.Record, key []string) error {
 	twice, example := 0, ""
 	for _, rec := range recs {
 		before := ix.Len()
-		ids, err := ix.Number(rec)
-		if err != nil {
-			return err
-		}
-
-		for row, id := range ids {
+		for row, id := range ix.Number(rec) {
 			if int(id) >= before {
 				continue
 			}

@@ -68,11 +68,7 @@ func (c *coverage) run(s *subject) finding {
 	}
 
 	ix := table.NewKeyIndex(key, table.KeyOptions{Missing: tree.Defaults})
-	ids, err := ix.Number(want)
-	if err != nil {
-		return failed(err.Error())
-	}
-
+	ids := ix.Number(want)
 	state := make([]rowState, ix.Len())
 	if s.rec != nil {
 		if err := c.answers(s, ix, state); err != nil {
@@ -94,17 +90,12 @@ const (
 
 // answers sets the states of the keys that the data has.
 func (c *coverage) answers(s *subject, ix *table.KeyIndex, state []rowState) error {
-	ids, err := ix.Number(s.rec)
-	if err != nil {
-		return err
-	}
-
 	fit, err := s.usable()
 	if err != nil {
 		return err
 	}
 
-	for i, id := range ids {
+	for i, id := range ix.Number(s.rec) {
 		switch {
 		case int(id) >= len(state):
 		case fit[i]:
@@ -251,13 +242,12 @@ func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, state []ro
 func lostValues(want arrow.Record, columns []string, wanted, missing []int) []string {
 	var out []string
 	for _, name := range columns {
-		ix := table.NewKeyIndex([]string{name}, table.KeyOptions{})
-		ids, err := ix.Number(want)
-		if err != nil || ix.Len() < 2 || column(want, name) == nil {
+		ids, n := table.Number(want, name)
+		if n < 2 {
 			continue
 		}
 
-		all, lost, last := make([]int, ix.Len()), make([]int, ix.Len()), make([]int, ix.Len())
+		all, lost, last := make([]int, n), make([]int, n), make([]int, n)
 		for _, row := range wanted {
 			all[ids[row]]++
 			last[ids[row]] = row

@@ -28,17 +28,11 @@ func (c *duplicates) run(s *subject) finding {
 		return s.cannot(err.Error())
 	}
 
-	ix := table.NewKeyIndex(key, table.KeyOptions{})
-	ids, err := ix.Number(s.rec)
-	if err != nil {
-		return s.cannot(err.Error())
-	}
-
 	out := finding{limit: fmt.Sprintf("at most %d", c.Max), total: s.rows()}
 	nameless := s.nameless(key, &out.left)
 	surplus := 0
 	var all [][]int
-	for _, rows := range table.Groups(ids, ix.Len()) {
+	for _, rows := range table.Groups(table.Number(s.rec, key...)) {
 		rows = slices.DeleteFunc(rows, func(r int) bool { return nameless[r] })
 		if len(rows) > 1 {
 			surplus += len(rows) - 1

@@ -196,16 +196,7 @@ func (c *prediction) match(s *subject, key []string) (*matched, error) {
 	}
 
 	ix := table.NewKeyIndex(key, table.KeyOptions{})
-	theirs, err := ix.Number(s.reference())
-	if err != nil {
-		return nil, err
-	}
-
-	ours, err := ix.Number(s.rec)
-	if err != nil {
-		return nil, err
-	}
-
+	theirs, ours := ix.Number(s.reference()), ix.Number(s.rec)
 	of := map[uint32]int{}
 	for i, id := range theirs {
 		if _, twice := of[id]; twice {

@@ -233,34 +233,21 @@ func (c *trend) run(s *subject) finding {
 		return s.cannot(err.Error())
 	}
 
-	apart, err := t.Outliers()
-	if err != nil {
-		return s.cannot(err.Error())
-	}
-
-	falls, steps, err := t.Falls()
-	if err != nil {
-		return s.cannot(err.Error())
-	}
-
-	unjudged := apart.Unjudged
-	res := rules.Result{Offences: slices.Concat(apart.Offences, falls.Offences), Unjudged: unjudged}
-	out := s.found(res, "kernel_source", t.Metric)
+	apart := t.Outliers()
+	falls, steps := t.Falls()
+	out := s.found(rules.Result{Offences: slices.Concat(apart.Offences, falls.Offences)}, "kernel_source", t.Metric)
 	out.limit = fmt.Sprintf("%s of outliers, %s if rows are judged along one axis, %s of falls",
 		percent(rules.OutlierShare), percent(rules.LineShare), percent(rules.FallShare))
 
 	// Rows without neighbours are not part of what the check judges; rows without a usable value are.
-	out.left = leftover{}
-	aside := 0
-	for _, u := range unjudged {
+	for _, u := range apart.Unjudged {
 		if u.Note == rules.NoNeighbours {
-			aside++
-			continue
+			out.total--
+		} else {
+			out.left.row(u.Row, u.Note)
 		}
-		out.left.row(u.Row, u.Note)
 	}
 
-	out.total -= aside
 	if out.total == out.left.count() {
 		out.add("no row has neighbours on both sides along an axis")
 		return out

@@ -303,13 +303,12 @@ func (s *subject) traced(key []string) *tracedRows {
 
 	t := &tracedRows{data: s.others[1], read: map[int]map[string]map[string]float64{}, why: map[int]string{}}
 	key = slices.DeleteFunc(slices.Clone(key), func(k string) bool { return column(t.data.Table, k) == nil })
-	theirs, err := table.Keys(t.data.Table, key...)
-	ours, err2 := table.Keys(s.rec, key...)
-	if len(key) == 0 || err != nil || err2 != nil {
+	if len(key) == 0 {
 		return nil
 	}
 
-	for _, name := range ours {
+	theirs := table.Keys(t.data.Table, key...)
+	for _, name := range table.Keys(s.rec, key...) {
 		t.rows = append(t.rows, slices.Index(theirs, name))
 	}
 	return t

@@ -139,7 +139,7 @@ func match(want arrow.Record, set *Set, op, metric string, rep *SeedReport) ([][
 		}
 		if table.Has(rec, name) {
 			rep.Columns = append(rep.Columns, name)
-		} else if values, err := table.Keys(want, name); err != nil || len(slices.Compact(values)) > 1 {
+		} else if len(slices.Compact(table.Keys(want, name))) > 1 {
 			return nil, fmt.Errorf(
 				"the grid's column %s has several values and the table lacks it, so its rows cannot be matched; the table has %s",
 				name,
@@ -154,14 +154,13 @@ func match(want arrow.Record, set *Set, op, metric string, rep *SeedReport) ([][
 	}
 
 	lat, err := table.Float64s(rec, metric)
-	wanted, err2 := table.Keys(want, key...)
-	have, err3 := table.Keys(rec, key...)
-	if err := cmp.Or(err, err2, err3); err != nil {
+	if err != nil {
 		return nil, err
 	}
 
+	have := table.Keys(rec, key...)
 	units := map[string]int{}
-	for i, k := range wanted {
+	for i, k := range table.Keys(want, key...) {
 		units[k] = i
 	}
 

@@ -41,20 +41,10 @@ func (c *Config) sample(ds *stage.Dataset) ([]int, error) {
 		return nil, err
 	}
 
-	ix := table.NewKeyIndex(by, table.KeyOptions{})
-	ids, err := ix.Number(rec)
-	if err != nil {
-		return nil, err
-	}
-
-	order, err := table.Order(rec, slices.Concat(by, []string{metric, "case_id"}))
-	if err != nil {
-		return nil, err
-	}
-
+	ids, _ := table.Number(rec, by...)
 	var groups [][]int // of rows with equal columns, from short to long ones
 	last := -1
-	for _, row := range order {
+	for _, row := range table.Order(rec, slices.Concat(by, []string{metric, "case_id"})) {
 		if v, ok := lat.At(row); !ok || !(v > 0) || math.IsInf(v, 0) {
 			continue
 		}
