@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/hashicorp/hcl/v2"
@@ -313,6 +314,19 @@ type RunContext struct {
 	// Stop is closed at the first Ctrl-C. The stage then ends the cases in progress and stores them. The context
 	// is cancelled at the second Ctrl-C.
 	Stop <-chan struct{}
+}
+
+// Place returns the position of a block as file:line, or "" if it has none. The file is relative to the folder of the
+// plan if it is inside that folder.
+func (rc *RunContext) Place(block hcl.Range) string {
+	name := block.Filename
+	if name == "" {
+		return ""
+	}
+	if rel, err := filepath.Rel(rc.PlanDir, name); err == nil && rc.PlanDir != "" && filepath.IsLocal(rel) {
+		name = rel
+	}
+	return fmt.Sprintf("%s:%d", filepath.ToSlash(name), block.Start.Line)
 }
 
 // Stopped reports whether Stop is closed.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
@@ -163,7 +162,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		}
 
 		res := e.settle(s, e.check.run(s))
-		res.Pos = position(e.block, rc.PlanDir)
+		res.Pos = rc.Place(e.block)
 		out.Checks = append(out.Checks, res)
 
 		switch res.Result {
@@ -195,18 +194,4 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 
 func report(rc *stage.RunContext, level string, r stage.CheckResult) {
 	rc.Events.Message(rc.Address, level, fmt.Sprintf("check %s: %s", r.Name, r.Message))
-}
-
-// position returns the place of a block as file:line. The file is relative to planDir if it is inside
-// that folder.
-func position(r hcl.Range, planDir string) string {
-	if r.Filename == "" {
-		return ""
-	}
-
-	name := r.Filename
-	if rel, err := filepath.Rel(planDir, name); err == nil && planDir != "" && filepath.IsLocal(rel) {
-		name = rel
-	}
-	return fmt.Sprintf("%s:%d", filepath.ToSlash(name), r.Start.Line)
 }
