@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	_ "embed"
+	"errors"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -71,14 +72,13 @@ func Paths() (out []string) {
 }
 
 // YAML writes the card: every field has a comment with its source.
-func (c Card) YAML() ([]byte, error) {
+func (c Card) YAML() []byte {
+	var err error
 	card, fields := template()
 	for _, f := range fields {
 		own, ok := c[f.path]
 		if ok {
-			if err := f.value.Encode(own.Value); err != nil {
-				return nil, err
-			}
+			err = errors.Join(err, f.value.Encode(own.Value))
 		}
 
 		if f.value.Kind != yaml.ScalarNode {
@@ -90,8 +90,8 @@ func (c Card) YAML() ([]byte, error) {
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
-	if err := e.Encode(card); err != nil {
-		return nil, err
+	if err := errors.Join(err, e.Encode(card), e.Close()); err != nil {
+		panic("experiment: a workload card: " + err.Error()) // cannot happen for texts, numbers, flags and lists of them
 	}
-	return b.Bytes(), e.Close()
+	return b.Bytes()
 }

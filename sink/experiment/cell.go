@@ -3,6 +3,7 @@
 package experiment
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/csv"
 	"fmt"
@@ -168,21 +169,15 @@ func derived(cells []Cell) []Cell {
 }
 
 // Summary returns the sorted table as CSV. Unknown values are empty.
-func Summary(cells []Cell) ([]byte, error) {
-	var b strings.Builder
-	w := csv.NewWriter(&b)
-	if err := w.Write(line(Cell{}, true)); err != nil {
-		return nil, err
-	}
-
+func Summary(cells []Cell) []byte {
+	lines := [][]string{line(Cell{}, true)}
 	for _, c := range derived(cells) {
-		if err := w.Write(line(c, false)); err != nil {
-			return nil, err
-		}
+		lines = append(lines, line(c, false))
 	}
 
-	w.Flush()
-	return []byte(b.String()), w.Error()
+	var b bytes.Buffer
+	_ = csv.NewWriter(&b).WriteAll(lines) // a buffer returns no error
+	return b.Bytes()
 }
 
 // line returns the fields of a cell as text, or the names of the columns.

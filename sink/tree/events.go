@@ -82,10 +82,10 @@ func (t TableMeta) second(kept int) (TableMeta, error) {
 		e.Rows = &brought
 	}
 
-	for _, n := range []*int64{t.ImportedRows, t.UnknownRows} {
-		if n != nil && *n > 0 {
+	for _, n := range []int64{t.ImportedRows, t.UnknownRows} {
+		if n > 0 {
 			return TableMeta{}, fmt.Errorf(
-				"%d of its rows were not collected by this plan, and schema 2 has an event for every row", *n)
+				"%d of its rows were not collected by this plan, and schema 2 has an event for every row", n)
 		}
 	}
 

@@ -62,7 +62,7 @@ func TestUpgrade(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	imported := collected(7, "x")
-	imported.ImportedRows = imported.Rows
+	imported.ImportedRows = *imported.Rows
 	data, _ = next(t, nil, Update{Table: "gemm_perf", Entry: imported})
 	if _, err := NextMeta(data, "f", vllm, Update{Table: "moe_perf", Entry: collected(5, "c"), Schema: 2}); err == nil ||
 		!strings.Contains(err.Error(), "tables.gemm_perf of schema 1 cannot become schema 2: 7 of its rows") {

@@ -55,9 +55,9 @@ type TableMeta struct {
 	// CollectedRows, ImportedRows and UnknownRows are the origins of the rows of a table that was not
 	// collected as a whole. They add up to Rows. Unknown rows were kept from a file that records no
 	// origin per row.
-	CollectedRows *int64 `yaml:"collected_rows,omitempty" json:"collected_rows,omitempty"`
-	ImportedRows  *int64 `yaml:"imported_rows,omitempty" json:"imported_rows,omitempty"`
-	UnknownRows   *int64 `yaml:"unknown_rows,omitempty" json:"unknown_rows,omitempty"`
+	CollectedRows int64 `yaml:"collected_rows,omitempty" json:"collected_rows,omitempty"`
+	ImportedRows  int64 `yaml:"imported_rows,omitempty" json:"imported_rows,omitempty"`
+	UnknownRows   int64 `yaml:"unknown_rows,omitempty" json:"unknown_rows,omitempty"`
 	// Collections are the events of schema 2, which has nothing above but rows and
 	// status.
 	Collections []Event `yaml:"collections,omitempty" json:"collections,omitempty"`
@@ -98,8 +98,7 @@ func EntryDigest(data []byte, table string) (string, error) {
 	if m.Provenance != m.Together() {
 		own.Provenance = m.Provenance // otherwise it follows from the tables, also from others
 	}
-	entry, err := encode(own)
-	return fileutil.Digest(entry), err
+	return fileutil.Digest(encode(own)), nil
 }
 
 // Changed compares a file with the digest that its export recorded, and the entry of its table in the sidecar with
@@ -217,7 +216,7 @@ func NextMeta(data []byte, path string, rt Runtime, u Update) ([]byte, error) {
 
 	if data == nil {
 		old.Provenance = old.Together()
-		return encode(old)
+		return encode(old), nil
 	}
 
 	out, err := edited(data, func(root *yaml.Node) {
@@ -292,16 +291,12 @@ func child(m *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-func encode(v any) ([]byte, error) {
+func encode(v any) []byte {
 	var buf bytes.Buffer
 	enc := yaml.NewEncoder(&buf)
 	enc.SetIndent(2)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
+	if err := errors.Join(enc.Encode(v), enc.Close()); err != nil {
+		panic("tree: " + err.Error()) // cannot happen for nodes, and for texts and numbers
 	}
-	if err := enc.Close(); err != nil {
-		return nil, err
-	}
-
-	return buf.Bytes(), nil
+	return buf.Bytes()
 }

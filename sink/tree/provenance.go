@@ -17,22 +17,14 @@ func (m *Meta) OriginOf(table string) string {
 	switch {
 	case !ok:
 		return ""
-	case t.CollectedRows != nil || t.ImportedRows != nil || t.UnknownRows != nil:
-		return t.origin()
+	case t.UnknownRows > 0 || t.CollectedRows > 0 && t.ImportedRows > 0:
+		return Mixed
+	case t.ImportedRows > 0:
+		return Imported
+	case t.CollectedRows > 0:
+		return Collected
 	case m.Provenance == "" || m.Provenance == Legacy:
 		return ""
-	}
-
-	return Collected
-}
-
-func (t TableMeta) origin() string {
-	has := func(n *int64) bool { return n != nil && *n > 0 }
-	switch {
-	case has(t.UnknownRows) || has(t.CollectedRows) && has(t.ImportedRows):
-		return Mixed
-	case has(t.ImportedRows):
-		return Imported
 	}
 
 	return Collected

@@ -181,8 +181,7 @@ func TestMergeProperty(t *testing.T) {
 
 // TestProvenanceOfAFolder checks that the provenance of a folder follows from its tables.
 func TestProvenanceOfAFolder(t *testing.T) {
-	n := int64(3)
-	imported, measured := TableMeta{Status: Complete, ImportedRows: &n}, TableMeta{Status: Complete}
+	imported, measured := TableMeta{Status: Complete, ImportedRows: 3}, TableMeta{Status: Complete}
 	for _, tt := range []struct {
 		before, want string // the line of the word
 		entries      []TableMeta

@@ -89,7 +89,7 @@ func edited(data []byte, change func(root *yaml.Node)) ([]byte, error) {
 	root := doc.Content[0]
 	root.Kind, root.Tag, root.Value = yaml.MappingNode, "!!map", ""
 	change(root)
-	return encode(&doc)
+	return encode(&doc), nil
 }
 
 // nodeOf returns v as a node. v consists of texts, numbers and structs of them.

@@ -13,7 +13,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/cudaops/load/aiperf"
-	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
 	"aicplan/sink/table"
@@ -65,10 +64,7 @@ func (a *attached) aiperf(sets []*stage.Dataset) error {
 					continue
 				}
 
-				err := a.stage(path.Join(dir, aiperf.Path(file.Name)), func(path string) (string, error) {
-					return stageAttachment(&a.batch, a.rc.Store, path, list, file)
-				})
-				if err != nil {
+				if err := a.attachment(path.Join(dir, aiperf.Path(file.Name)), list, file); err != nil {
 					return fmt.Errorf("%s of row %d: %w", file.Name, row+1, err)
 				}
 			}
@@ -123,14 +119,14 @@ func (a *attached) claim(dir string) bool {
 	return !taken
 }
 
-// stage calls put to stage the file called name below the folder of the block.
-func (a *attached) stage(name string, put func(path string) (digest string, err error)) error {
+// put stages the file called name below the folder of the block.
+func (a *attached) put(name string, fill func(io.Writer) error) error {
 	full, err := fileutil.Place(a.rc.OutDir, path.Join(a.config.Dir, name))
 	if err != nil {
 		return err
 	}
 
-	digest, err := put(full)
+	digest, err := a.batch.Stage(full, fill)
 	a.Artifacts = append(a.Artifacts, stage.Artifact{Path: full, Digest: digest, Rows: 1})
 	return err
 }
@@ -138,41 +134,39 @@ func (a *attached) stage(name string, put func(path string) (digest string, err 
 // streamed are the files that may be large: a line for each request or scrape.
 var streamed = []string{aiperf.Records, aiperf.Telemetry}
 
-// stageAttachment writes one attachment of a row and returns the digest of the file. Large ones are copied without
-// loading them into memory.
-func stageAttachment(batch *fileutil.Batch, store *checkpoint.Store, path string, list []stage.Attachment,
-	a stage.Attachment) (digest string, err error) {
-	if !slices.Contains(streamed, a.Name) {
-		data, err := store.GetBytes(a.Digest)
+// attachment stages one attachment of a row. Large ones are copied without loading them into memory.
+func (a *attached) attachment(name string, list []stage.Attachment, file stage.Attachment) error {
+	store := a.rc.Store
+	if !slices.Contains(streamed, file.Name) {
+		data, err := store.GetBytes(file.Digest)
 		if err == nil {
-			data, err = withTelemetry(store, list, a.Name, data)
+			data, err = withTelemetry(store, list, file.Name, data)
 		}
 		if err != nil {
-			return "", err
+			return err
 		}
-		return batch.Stage(path, fileutil.Bytes(data))
+		return a.put(name, fileutil.Bytes(data))
 	}
 
-	object, err := store.ObjectPath(a.Digest)
+	object, err := store.ObjectPath(file.Digest)
 	if err != nil {
-		return "", err
+		return err
 	}
 
 	f, err := os.Open(object)
 	if err != nil {
-		return "", fileutil.Explain("read", object, err)
+		return fileutil.Explain("read", object, err)
 	}
 	defer f.Close()
 
-	digest, err = batch.Stage(path, func(w io.Writer) error {
+	err = a.put(name, func(w io.Writer) error {
 		_, err := io.Copy(w, f)
 		return err
 	})
-	if err == nil && digest != a.Digest {
-		_, err = store.GetBytes(a.Digest) // reports the damage
+	if err == nil && a.Artifacts[len(a.Artifacts)-1].Digest != file.Digest {
+		_, err = store.GetBytes(file.Digest) // reports the damage
 	}
-
-	return digest, err
+	return err
 }
 
 // caseDirs names a folder for each row by the columns of the cases that have more than one value:

@@ -53,25 +53,18 @@ const factsFile = "experiment_facts.json"
 
 // experiment stages the files of all cells.
 func (a *attached) experiment(sets []*stage.Dataset) error {
-	write := func(name string, fill func(io.Writer) error) error {
-		return a.stage(name, func(path string) (string, error) { return a.batch.Stage(path, fill) })
-	}
-
 	var cells []experiment.Cell
 	for _, ds := range sets {
 		for i, dir := range caseDirs(ds) {
 			row := table.Row(ds.Table, i)
-			if id := text(row[experimentID]); id != "" {
+			id := text(row[experimentID])
+			if id != "" {
 				dir = fileutil.PlainName(id, "._-")
 			}
 
 			if !a.claim(dir) {
-				return fmt.Errorf(
-					"two cells would be written to the folder %q; give them different values of %s, or export them separately, with "+
-						"dir",
-					dir,
-					experimentID,
-				)
+				return fmt.Errorf("two cells would be written to the folder %q; give them different values of %s, or export "+
+					"them separately, with dir", dir, experimentID)
 			}
 
 			list, err := stage.Attachments(ds.Table, i)
@@ -79,81 +72,32 @@ func (a *attached) experiment(sets []*stage.Dataset) error {
 				return err
 			}
 
-			var facts cellFacts
-			found := false
+			var facts *cellFacts
 			for _, file := range list {
-				known := experimentFiles.MatchString(file.Name)
-				if !known && file.Name != factsFile {
-					continue
-				}
-
-				data, err := a.rc.Store.GetBytes(file.Digest)
-				if err != nil {
-					return fmt.Errorf("%s of row %d: %w", file.Name, i+1, err)
-				}
-
-				if !known {
-					found = true
-					if err := json.Unmarshal(data, &facts); err != nil {
-						return fmt.Errorf("%s of row %d: %w", file.Name, i+1, err)
-					}
-					continue
-				}
-
-				if file.Name == "timing_stats_0.json" {
-					latency, err := latencies(data)
-					if err == nil && latency != nil {
-						err = write(path.Join(dir, latencyFile), fileutil.Bytes(latency))
-					}
-					if err != nil {
-						return fmt.Errorf("%s of row %d: %w", file.Name, i+1, err)
-					}
-				}
-
-				if err := write(path.Join(dir, strings.TrimSuffix(file.Name, ".gz")), unpacked(file.Name, data)); err != nil {
+				if err := a.cellFile(dir, file, &facts); err != nil {
 					return fmt.Errorf("%s of row %d: %w", file.Name, i+1, err)
 				}
 			}
 
-			if !found {
-				return fmt.Errorf(
-					"row %d of %s has no %s: only rows of runtimes of kind server have the files of an experiment",
-					i+1,
-					ds.Info.Op,
-					factsFile,
-				)
+			if facts == nil {
+				return fmt.Errorf("row %d of %s has no %s: only rows of runtimes of kind server have the files of an experiment",
+					i+1, ds.Info.Op, factsFile)
 			}
 
-			filled := a.config.card(row, &facts, ds)
-			card, err := filled.YAML()
-			if err == nil {
-				err = write(path.Join(dir, cardFile), fileutil.Bytes(card))
-			}
-
-			if err == nil {
-				err = write(path.Join(dir, scriptFile), fileutil.Bytes(facts.script(text(row[experimentID]))))
-			}
-
+			card := a.config.card(row, facts, ds)
+			err = errors.Join(a.put(path.Join(dir, cardFile), fileutil.Bytes(card.YAML())),
+				a.put(path.Join(dir, scriptFile), fileutil.Bytes(facts.script(id))))
 			if err != nil {
 				return err
 			}
 
 			cell := experiment.CellOf(row)
 			cell.Model = cmp.Or(cell.Model, facts.Model)
-			cell.MFU = mfu(filled, row, &facts)
+			cell.MFU = mfu(card, row, facts)
 			cells = append(cells, cell)
 		}
 
 		cells = append(cells, lostCells(ds, cells)...)
-	}
-
-	summary, err := experiment.Summary(cells)
-	if err == nil {
-		err = write(summaryFile, fileutil.Bytes(summary))
-	}
-
-	if err != nil {
-		return err
 	}
 
 	svg, png, err := experiment.Scaling(cells)
@@ -161,14 +105,37 @@ func (a *attached) experiment(sets []*stage.Dataset) error {
 		return err
 	}
 
-	for ext, data := range map[string][]byte{".svg": svg, ".png": png} {
-		if err := write(plotName+ext, fileutil.Bytes(data)); err != nil {
+	a.Message = fmt.Sprintf("%s in %s, %d of them measured", textutil.Counted(len(cells), "cell"), a.folder, a.Counts.Rows)
+	return errors.Join(a.put(summaryFile, fileutil.Bytes(experiment.Summary(cells))),
+		a.put(plotName+".svg", fileutil.Bytes(svg)), a.put(plotName+".png", fileutil.Bytes(png)))
+}
+
+// cellFile stages an attachment of a cell, or reads the facts from it.
+func (a *attached) cellFile(dir string, file stage.Attachment, facts **cellFacts) error {
+	known := experimentFiles.MatchString(file.Name)
+	if !known && file.Name != factsFile {
+		return nil
+	}
+
+	data, err := a.rc.Store.GetBytes(file.Digest)
+	if err != nil {
+		return err
+	}
+	if !known {
+		return json.Unmarshal(data, facts)
+	}
+
+	if file.Name == "timing_stats_0.json" {
+		latency, err := latencies(data)
+		if err == nil && latency != nil {
+			err = a.put(path.Join(dir, latencyFile), fileutil.Bytes(latency))
+		}
+		if err != nil {
 			return err
 		}
 	}
 
-	a.Message = fmt.Sprintf("%s in %s, %d of them measured", textutil.Counted(len(cells), "cell"), a.folder, a.Counts.Rows)
-	return nil
+	return a.put(path.Join(dir, strings.TrimSuffix(file.Name, ".gz")), unpacked(file.Name, data))
 }
 
 // unpacked returns a function that writes an attachment, decompressed if its name ends with .gz. The tools
@@ -242,14 +209,6 @@ type cellGPU struct {
 	Memory int64  `json:"memory_bytes"`
 }
 
-// deref returns what p points to, or nil.
-func deref[T any](p *T) any {
-	if p == nil {
-		return nil
-	}
-	return *p
-}
-
 // card fills the workload card of a cell.
 func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) experiment.Card {
 	out := experiment.Card{}
@@ -270,12 +229,16 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 
 	m := modelConfig{gjson.ParseBytes(f.Config)}
 	set(configured, "workload.model.precision", precisionWord(m.dtype()))
-	set(configured, "workload.model.moe", deref(m.mixes()))
-	for at, v := range map[string]*int{"num_layers": m.count("num_hidden_layers"),
+	if moe, known := m.mixes(); known {
+		set(configured, "workload.model.moe", moe)
+	}
+	for at, v := range map[string]int{"num_layers": m.count("num_hidden_layers"),
 		"num_heads": m.count("num_attention_heads"), "num_kv_heads": m.count("num_key_value_heads"),
 		"head_dim": m.headDim(), "num_params": m.params(), "num_params_active": m.params(),
 		"num_params_embedding": m.embedding()} {
-		set(configured, "workload.model.model_arch."+at, deref(v))
+		if v > 0 {
+			set(configured, "workload.model.model_arch."+at, v)
+		}
 	}
 
 	set(configured, "workload.model.precision", precisionWord(text(row["precision"])))
@@ -400,6 +363,7 @@ func mfu(card experiment.Card, row map[string]any, f *cellFacts) *float64 {
 		card["workload.model.model_arch.num_heads"].Value,
 		card["workload.model.model_arch.head_dim"].Value,
 		row["batch_size"], row["input_length"], row["output_length"], row["iteration_wall_clock"], row["gpus"],
+		f.peak(text(card["workload.model.precision"].Value)),
 	} {
 		x := asNumber(v)
 		if x <= 0 {
@@ -408,16 +372,10 @@ func mfu(card experiment.Card, row map[string]any, f *cellFacts) *float64 {
 		n = append(n, x)
 	}
 
-	peak := f.peak(text(card["workload.model.precision"].Value))
-	if peak == nil {
-		return nil
-	}
-
 	weights, attention, batch := n[0]-n[1], n[2]*n[3]*n[4], n[5]
 	tokens, seconds, gpus := n[6]+n[7]-1, n[8], n[9]
 	flops := batch * (2*weights*tokens + 4*attention*tokens*(tokens+1)/2)
-	pct := 100 * flops / (seconds * gpus * *peak)
-	return &pct
+	return new(100 * flops / (seconds * gpus * n[10]))
 }
 
 // system returns the specification of the GPUs of a cell, or nil if it is unknown.
@@ -426,26 +384,20 @@ func (f *cellFacts) system() *systems.Spec {
 		return nil
 	}
 	name, _ := systems.ForDevice(f.GPUs[0].Name)
-	spec, err := systems.Load(name)
-	if err != nil {
-		return nil
-	}
+	spec, _ := systems.Load(name)
 	return spec
 }
 
-// peak returns the operations per second of a GPU of the cell in a precision of workload cards, or nil.
-func (f *cellFacts) peak(precision string) *float64 {
+// peak returns the operations per second of a GPU of the cell in a precision of workload cards, or 0.
+func (f *cellFacts) peak(precision string) float64 {
 	spec := f.system()
 	if spec == nil {
-		return nil
+		return 0
 	}
 
 	dtype := map[string]string{"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}[precision]
-	flops, ok := spec.Peak(cmp.Or(dtype, precision))
-	if !ok {
-		return nil
-	}
-	return &flops
+	flops, _ := spec.Peak(cmp.Or(dtype, precision))
+	return flops
 }
 
 // precisionWord returns the word of workload cards for a data type of PyTorch.

@@ -36,14 +36,9 @@ type target struct {
 // data write the same bytes.
 func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
 	out, err := c.run(ctx, rc)
-	if err != nil && rc.Range.Filename != "" {
-		name := rc.Range.Filename
-		if rel, relErr := filepath.Rel(rc.PlanDir, name); relErr == nil && rc.PlanDir != "" && filepath.IsLocal(rel) {
-			name = rel
-		}
-		err = fmt.Errorf("%w (%s:%d)", err, filepath.ToSlash(name), rc.Range.Start.Line)
+	if place := rc.Place(rc.Range); err != nil && place != "" {
+		err = fmt.Errorf("%w (%s)", err, place)
 	}
-
 	return out, err
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// modelConfig is a model's config.json. Methods return nil if a field that they need is missing or is not understood,
-// such as a list with a value for each layer.
+// modelConfig is a model's config.json. Numbers are 0 if a field that they need is missing or is not understood, such as
+// a list with a value for each layer.
 type modelConfig struct{ gjson.Result }
 
 // languageParts are the fields in which models of several kinds of input have the
@@ -37,12 +37,12 @@ func (m modelConfig) field(name string) gjson.Result {
 func present(v gjson.Result) bool { return v.Type != gjson.Null }
 
 // count returns a field that is a number of things.
-func (m modelConfig) count(name string) *int {
+func (m modelConfig) count(name string) int {
 	n, err := strconv.Atoi(m.field(name).Raw)
 	if err != nil || n < 0 || n > 1<<22 {
-		return nil
+		return 0
 	}
-	return &n
+	return n
 }
 
 func (m modelConfig) is(types ...string) bool {
@@ -64,20 +64,15 @@ var dense = []string{
 // expertNames are how models call the number of their experts.
 var expertNames = []string{"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}
 
-// mixes reports whether the model is a mixture of experts.
-func (m modelConfig) mixes() *bool {
-	several, known := false, m.is(dense...) && !m.namesExperts()
+// mixes reports whether the model is a mixture of experts, if that is known.
+func (m modelConfig) mixes() (several, known bool) {
+	known = m.is(dense...) && !m.namesExperts()
 	for _, name := range expertNames {
-		if n := m.count(name); n != nil {
-			known, several = true, several || *n > 1
-		}
-		several = several || len(m.field(name).Array()) > 0 && m.field(name).IsArray() // a number for each layer
+		v, n := m.field(name), m.count(name)
+		known = known || n > 0 || v.Raw == "0"
+		several = several || n > 1 || v.IsArray() && len(v.Array()) > 0 // a number for each layer
 	}
-
-	if known || several {
-		return &several
-	}
-	return nil
+	return several, known || several
 }
 
 // namesExperts reports whether the name of a field suggests experts.
@@ -94,19 +89,17 @@ func (m modelConfig) namesExperts() (found bool) {
 
 // headDim returns the width of a head. Models of some types that do not state it divide the hidden size by their
 // heads; those of other types may have heads of any width.
-func (m modelConfig) headDim() *int {
-	hidden, heads := m.count("hidden_size"), m.count("num_attention_heads")
-	if !present(m.field("head_dim")) && m.is("llama", "mistral", "mixtral", "qwen2", "qwen2_moe") && hidden != nil &&
-		heads != nil && *heads > 0 {
-		v := *hidden / *heads
-		return &v
+func (m modelConfig) headDim() int {
+	heads := m.count("num_attention_heads")
+	if !present(m.field("head_dim")) && m.is("llama", "mistral", "mixtral", "qwen2", "qwen2_moe") && heads > 0 {
+		return m.count("hidden_size") / heads
 	}
 	return m.count("head_dim")
 }
 
 // kvHeads returns the heads of keys and values. Of the types whose weights are counted,
 // only Llama has a known number if the configuration states none.
-func (m modelConfig) kvHeads() *int {
+func (m modelConfig) kvHeads() int {
 	const name = "num_key_value_heads"
 	if !present(m.field(name)) && m.is("llama") {
 		return m.count("num_attention_heads")
@@ -115,41 +108,32 @@ func (m modelConfig) kvHeads() *int {
 }
 
 // embedding returns the number of weights of the embedding.
-func (m modelConfig) embedding() *int {
-	vocabulary, hidden := m.count("vocab_size"), m.count("hidden_size")
-	if vocabulary == nil || hidden == nil {
-		return nil
-	}
-	v := *vocabulary * *hidden
-	return &v
-}
+func (m modelConfig) embedding() int { return m.count("vocab_size") * m.count("hidden_size") }
 
-// params returns the number of weights of a dense decoder, and nil for other models.
-func (m modelConfig) params() *int {
+// params returns the number of weights of a dense decoder, and 0 for other models.
+func (m modelConfig) params() int {
 	layers, heads, kv, dim := m.count("num_hidden_layers"), m.count("num_attention_heads"), m.kvHeads(), m.headDim()
 	hidden, inner, embedding := m.count("hidden_size"), m.count("intermediate_size"), m.embedding()
-	tied, moe := m.field("tie_word_embeddings"), m.mixes()
+	tied := m.field("tie_word_embeddings")
+	moe, known := m.mixes()
 	biased := func(name string) bool { return present(m.field(name)) && m.field(name).Type != gjson.False }
 	if !m.is("llama", "mistral", "qwen2", "qwen3") || biased("attention_bias") || biased("mlp_bias") ||
-		present(tied) && !tied.IsBool() || moe == nil || *moe ||
-		slices.Contains([]*int{layers, heads, kv, dim, hidden, inner, embedding}, nil) {
-		return nil
+		present(tied) && !tied.IsBool() || moe || !known ||
+		slices.Contains([]int{layers, heads, kv, dim, hidden, inner, embedding}, 0) {
+		return 0
 	}
 
-	h, d := *hidden, *dim
-	layer := 2*h**heads*d + 2*h**kv*d + 3*h**inner + 2*h
-	if m.is("qwen3") {
-		layer += 2 * d // norms of queries and keys
+	layer := 2*hidden*heads*dim + 2*hidden*kv*dim + 3*hidden*inner + 2*hidden
+	switch {
+	case m.is("qwen3"):
+		layer += 2 * dim // norms of queries and keys
+	case m.is("qwen2"):
+		layer += heads*dim + 2*kv*dim // biases
 	}
 
-	if m.is("qwen2") {
-		layer += *heads*d + 2**kv*d // biases
-	}
-
-	v := *layers*layer + *embedding + h
+	all := layers*layer + embedding + hidden
 	if tied.Type != gjson.True {
-		v += *embedding
+		all += embedding
 	}
-
-	return &v
+	return all
 }

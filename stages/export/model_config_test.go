@@ -54,23 +54,16 @@ func TestModelConfig(t *testing.T) {
 		{"nothing", `null`, "", "", 0, 0, 0},
 	} {
 		m := modelConfig{gjson.Parse(c.config)}
-		number := func(p *int) int {
-			if p == nil {
-				return 0
-			}
-			return *p
-		}
-
 		moe := ""
-		if is := m.mixes(); is != nil {
-			moe = strconv.FormatBool(*is)
+		if several, known := m.mixes(); known {
+			moe = strconv.FormatBool(several)
 		}
 
-		layers, heads := number(m.count("num_hidden_layers")), number(m.count("num_attention_heads"))
+		layers, heads := m.count("num_hidden_layers"), m.count("num_attention_heads")
 		if moe != c.moe || m.dtype() != c.dtype || layers != c.layers || heads != c.heads ||
-			number(m.params()) != c.params {
+			m.params() != c.params {
 			t.Errorf("%s: moe %q, dtype %q, layers %d, heads %d, params %d", c.name, moe, m.dtype(), layers, heads,
-				number(m.params()))
+				m.params())
 		}
 	}
 }
@@ -88,8 +81,8 @@ func TestModelConfigHeadDim(t *testing.T) {
 		`{"model_type": "qwen3", "hidden_size": 1024, "num_attention_heads": 16}`:                       0,
 	} {
 		m := modelConfig{gjson.Parse(config)}
-		if got := m.headDim(); (got == nil) != (want == 0) || got != nil && *got != want {
-			t.Errorf("%s: %v, not %d", config, got, want)
+		if got := m.headDim(); got != want {
+			t.Errorf("%s: %d, not %d", config, got, want)
 		}
 	}
 }

@@ -36,30 +36,17 @@ func (o origin) text() string {
 
 // originOf counts the rows of rec, which belong to ds, by origin: measured, or imported by a stage or by
 // ckpt import. If no cases were planned, all rows were read from files.
-func originOf(ds *stage.Dataset, rec arrow.Record) (origin, error) {
-	n := table.Len(rec)
-	switch {
-	case ds.Planned == nil:
-		return origin{imported: n}, nil
-	case !table.Has(rec, importedFrom):
-		return origin{collected: n}, nil
+func originOf(ds *stage.Dataset, rec arrow.Record) origin {
+	if ds.Planned == nil {
+		return origin{imported: table.Len(rec)}
 	}
 
 	col, err := table.Strings(rec, importedFrom)
-	if err != nil {
-		return origin{}, err
+	if err != nil { // no row is imported
+		return origin{collected: table.Len(rec)}
 	}
-
-	var o origin
-	for i := range n {
-		if v, ok := col.At(i); ok && v != "" {
-			o.imported++
-		} else {
-			o.collected++
-		}
-	}
-
-	return o, nil
+	measured := table.Empty(col)
+	return origin{collected: measured, imported: col.Len() - measured}
 }
 
 // keptFrom returns the source of the rows that a merge keeps. The sidecar of a mixed table
@@ -91,17 +78,7 @@ func keptFrom(sidecar, name string, kept int) (origin, error) {
 // into writes the counts into a sidecar's entry; a table that was collected as
 // a whole needs none.
 func (o origin) into(entry *tree.TableMeta) {
-	if o.imported == 0 && o.unknown == 0 {
-		return
+	if o.imported > 0 || o.unknown > 0 {
+		entry.CollectedRows, entry.ImportedRows, entry.UnknownRows = int64(o.collected), int64(o.imported), int64(o.unknown)
 	}
-
-	count := func(n int) *int64 {
-		if n == 0 {
-			return nil
-		}
-		v := int64(n)
-		return &v
-	}
-
-	entry.CollectedRows, entry.ImportedRows, entry.UnknownRows = count(o.collected), count(o.imported), count(o.unknown)
 }

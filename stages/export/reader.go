@@ -120,35 +120,24 @@ func singleHeads(rec arrow.Record, t *catalog.Table, drop []bool) ([]string, err
 	with := table.WithColumn(rec, "kv", table.Ints(shared, nil))
 	ix := table.NewKeyIndex(slice, table.KeyOptions{Missing: map[string]int64{"window_size": 0}})
 	ids := ix.Number(with)
-	first := make([]int64, ix.Len())
-	several := make([]bool, ix.Len())
+	rows, several := make([][]int, ix.Len()), make([]bool, ix.Len())
 	for i, id := range ids {
-		switch {
-		case drop[i]:
-		case first[id] == 0:
-			first[id] = heads.Values[i]
-		case first[id] != heads.Values[i]:
-			several[id] = true
-		}
-	}
-
-	lost := map[uint32]int{}
-	sample := map[uint32]int{}
-	for i, id := range ids {
-		if !drop[i] && !several[id] {
-			drop[i] = true
-			lost[id]++
-			if _, ok := sample[id]; !ok {
-				sample[id] = i
-			}
+		if !drop[i] {
+			rows[id] = append(rows[id], i)
+			several[id] = several[id] || heads.Values[i] != heads.Values[rows[id][0]]
 		}
 	}
 
 	var lines []string
-	for _, id := range slices.Sorted(maps.Keys(lost)) {
-		lines = append(lines, fmt.Sprintf("%d rows of %s, which have one number of heads only", lost[id],
-			table.Describe(with, sample[id], append(slice, "num_heads"))))
+	for id, lost := range rows {
+		if several[id] || lost == nil {
+			continue
+		}
+		for _, i := range lost {
+			drop[i] = true
+		}
+		lines = append(lines, fmt.Sprintf("%d rows of %s, which have one number of heads only", len(lost),
+			table.Describe(with, lost[0], append(slice, "num_heads"))))
 	}
-
 	return lines, nil
 }

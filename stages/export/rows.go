@@ -43,12 +43,7 @@ func (a *assembly) rows(ds *stage.Dataset) (arrow.Record, error) {
 		return nil, err
 	}
 
-	from, err := originOf(ds, rec)
-	if err != nil {
-		return nil, err
-	}
-	a.from = a.from.and(from)
-
+	a.from = a.from.and(originOf(ds, rec))
 	if rec, err = withIdentity(rec, ds, a.shape); err != nil {
 		return nil, err
 	}
@@ -277,11 +272,12 @@ func (a *assembly) powerColumns(rec arrow.Record) ([]string, error) {
 		return nil, nil
 	}
 
-	rows, whole := table.Len(rec), true
+	columns := []string{"power", "power_limit"}
+	rows := table.Len(rec)
 	have, said := rows, false
-	for _, name := range []string{"power", "power_limit"} {
+	for _, name := range columns {
 		if !table.Has(rec, name) {
-			whole, have = false, 0
+			have = 0
 			continue
 		}
 
@@ -299,14 +295,12 @@ func (a *assembly) powerColumns(rec arrow.Record) ([]string, error) {
 				n++
 			}
 		}
-
 		have = min(have, n)
-		whole = whole && n == rows
 	}
 
 	switch {
-	case whole && rows > 0:
-		return []string{"power", "power_limit"}, nil
+	case have == rows && rows > 0:
+		return columns, nil
 	case a.power == PowerNeed:
 		return nil, fmt.Errorf("power = \"require\", and %d of %d rows have it; measure with power = true", have, rows)
 	case said:

@@ -167,11 +167,11 @@ func TestProvenanceOfTheSidecar(t *testing.T) {
 			}
 
 			e := meta.Tables["gemm_perf"]
-			text := func(n *int64) string {
-				if n == nil {
+			text := func(n int64) string {
+				if n == 0 {
 					return ""
 				}
-				return fmt.Sprint(*n)
+				return fmt.Sprint(n)
 			}
 			if got := (counts{meta.Provenance, text(e.CollectedRows), text(e.ImportedRows),
 				text(e.UnknownRows)}); got != tt.want {

@@ -219,9 +219,7 @@ func (c *Config) sidecars(batch *fileutil.Batch, t target, d payload, file *stag
 	from.into(&entry)
 
 	if from.collected > 0 {
-		if entry.CollectorHash, err = collectorHash(d.sets); err != nil {
-			return err
-		}
+		entry.CollectorHash = collectorHash(d.sets)
 	}
 
 	rt := tree.Runtime{Framework: t.place.Backend, Version: t.place.Version, Image: info.Image,
@@ -311,7 +309,7 @@ func collectedAt(sets []*stage.Dataset) string {
 
 // collectorHash digests what measured: op, runtime, versions and environment.
 // The host's name stays out, so that two nodes of a kind agree.
-func collectorHash(sets []*stage.Dataset) (string, error) {
+func collectorHash(sets []*stage.Dataset) string {
 	type collector struct {
 		Op, Runtime, Framework, Version, Device string
 		Protocols                               []string
@@ -321,7 +319,7 @@ func collectorHash(sets []*stage.Dataset) (string, error) {
 	var all []collector
 	for _, ds := range sets {
 		if ds.Planned == nil {
-			return "", nil
+			return ""
 		}
 
 		env := maps.Clone(ds.Info.Env)
@@ -336,12 +334,8 @@ func collectorHash(sets []*stage.Dataset) (string, error) {
 	}
 
 	slices.SortFunc(all, func(a, b collector) int { return cmp.Compare(a.Op, b.Op) })
-	data, err := json.Marshal(all)
-	if err != nil {
-		return "", err
-	}
-
-	return fileutil.Digest(data), nil
+	data, _ := json.Marshal(all) // texts only
+	return fileutil.Digest(data)
 }
 
 // noSpec returns the message that a system has no built-in spec.
@@ -384,9 +378,5 @@ func (c *Config) systemSpec(batch *fileutil.Batch, rc *stage.RunContext, t targe
 	}
 
 	digest, err := batch.Stage(full, fileutil.Bytes(src))
-	if err != nil {
-		return nil, err
-	}
-
-	return []stage.Artifact{{Path: full, Digest: digest}}, nil
+	return []stage.Artifact{{Path: full, Digest: digest}}, err
 }
