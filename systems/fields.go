@@ -2,9 +2,8 @@ package systems
 
 import (
 	_ "embed"
-	"encoding/json"
-	"slices"
-	"sync"
+
+	"aicplan/sink/base/fileutil"
 )
 
 // Kinds of values of fields.
@@ -41,23 +40,18 @@ var fieldsJSON []byte
 
 // fields returns the format in file order. The ranges are wide: they only detect wrong units, for
 // example GB/s instead of bytes/s.
-var fields = sync.OnceValue(func() (out []*field) {
-	if err := json.Unmarshal(fieldsJSON, &out); err != nil {
-		panic("systems: fields.json: " + err.Error())
-	}
-	return out
-})
+var fields = fileutil.Embedded[[]*field]("fields.json", fieldsJSON)
 
 // sections are the mappings of the format.
 var sections = []string{"gpu", "node", "misc"}
 
 func fieldOf(section, key string) *field {
-	all := fields()
-	at := slices.IndexFunc(all, func(f *field) bool { return f.Section == section && f.Key == key })
-	if at < 0 {
-		return nil
+	for _, f := range fields() {
+		if f.Section == section && f.Key == key {
+			return f
+		}
 	}
-	return all[at]
+	return nil
 }
 
 // keysOf returns the keys allowed in a section; "" is the top level of the file.

@@ -17,7 +17,7 @@ var builtin embed.FS
 // Code contains the code of this package and its built-in specs. Cached results that depend on them
 // become stale if they change.
 //
-//go:embed *.go *.yaml fields.json
+//go:embed *.go *.yaml *.json
 var Code embed.FS
 
 // List returns the names of the built-in systems in alphabetical order.

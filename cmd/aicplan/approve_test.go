@@ -41,7 +41,7 @@ func TestApprove(t *testing.T) {
 func TestEveryVerbHasAnExample(t *testing.T) {
 	t.Parallel()
 	for _, n := range leaves(t) {
-		if verb := verbOf(n); examples[verb] == "" {
+		if verb := verbOf(n); examples()[verb] == "" {
 			t.Errorf("aicplan %s --help has no example", verb)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"reflect"
@@ -10,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"aicplan/engine/run"
+	"aicplan/sink/base/fileutil"
 )
 
 // help prints the help of a command, with an example and its exit codes.
@@ -25,7 +27,7 @@ func (a *app) help(options kong.HelpOptions, ctx *kong.Context) error {
 	}
 
 	var lines []string
-	if e := examples[verb]; e != "" && !strings.Contains(detail, "  aicplan ") {
+	if e := examples()[verb]; e != "" && !strings.Contains(detail, "  aicplan ") {
 		lines = append(lines, "", "Example:", "  "+e)
 	}
 
@@ -116,55 +118,17 @@ func withDefault(v *kong.Value) string {
 	return strings.TrimSuffix(text, ".") + " (default " + v.Default + ")."
 }
 
+//go:embed examples.json
+var examplesJSON []byte
+
 // examples maps every command to an example command line.
-var examples = map[string]string{
-	"validate":    "aicplan validate plans/h200_trtllm.hcl",
-	"fmt":         "aicplan fmt --check --diff plans",
-	"test":        "aicplan test plans/modules --filter 'one model*'",
-	"plan":        "aicplan plan plans/h200_trtllm.hcl --var 'models=[\"Qwen/Qwen3-32B\"]'",
-	"apply":       "aicplan apply plans/quickstart.hcl --out-dir out",
-	"status":      "aicplan status --watch",
-	"serve":       "aicplan serve --listen :8765",
-	"report":      "aicplan report --format html --out report.html",
-	"failures":    "aicplan failures",
-	"diff":        "aicplan diff old/gemm_perf.txt new/gemm_perf.txt --max-median 0.02",
-	"data lint":   "aicplan data lint out",
-	"data matrix": "aicplan data matrix --models models.yaml out",
-	"show": "aicplan show 'module.measured[\"gemm\"].collect.op' --where 'm >= 64' --sort latency:desc " +
-		"--limit 10",
-	"cancel":         "aicplan cancel collect.gemm",
-	"publish":        "aicplan publish --dry-run plans/h200_vllm.hcl",
-	"data read-back": "aicplan data read-back --against before out",
-	"trace":          "aicplan trace profile.json.gz",
-	"describe":       "aicplan describe plans/h200_trtllm.hcl",
-	"cases":          "aicplan cases plans/h200_trtllm.hcl grid.gemm --limit 10",
-	"why":            "aicplan why plans/h200_trtllm.hcl grid.gemm m=1 n=65536 k=65536 gemm_dtype=fp8",
-	"new op":         "aicplan new op my_op",
-	"ckpt list":      "aicplan ckpt list",
-	"ckpt verify":    "aicplan ckpt verify",
-	"ckpt gc":        "aicplan ckpt gc --dry-run",
-	"ckpt import":    "aicplan ckpt import plan.hcl collect.gemm old/gemm_perf.txt",
-	"doctor":         "aicplan doctor plans/h200_trtllm.hcl",
-	"systems":        "aicplan systems h200_sxm",
-	"help":           "aicplan help gate",
-	"mock-server":    "aicplan mock-server --listen 127.0.0.1:8000 --ttft 200ms --itl 20ms",
-	"completion":     "aicplan completion bash > /etc/bash_completion.d/aicplan",
-}
+var examples = fileutil.Embedded[map[string]string]("examples.json", examplesJSON)
+
+//go:embed elsewhere.json
+var elsewhereJSON []byte
 
 // elsewhere are commands of other tools, with what to use here.
-var elsewhere = map[string]string{
-	"runs": "aicplan report --list lists the runs", "history": "aicplan report --list lists the runs",
-	"list":   "aicplan report --list lists the runs, aicplan ckpt list the results",
-	"output": "aicplan apply prints the outputs", "init": "nothing has to be prepared: aicplan plan PLAN",
-	"destroy":   "aicplan ckpt gc removes what nothing refers to",
-	"state":     "aicplan ckpt lists, checks and cleans the state",
-	"watch":     "aicplan status --watch",
-	"lint":      "aicplan data lint DIR, or aicplan validate PLAN",
-	"run":       "aicplan apply PLAN",
-	"schema":    "aicplan help gate prints the reference of a block",
-	"console":   "aicplan describe PLAN --eval EXPRESSION",
-	"preflight": "aicplan doctor PLAN",
-}
+var elsewhere = fileutil.Embedded[map[string]string]("elsewhere.json", elsewhereJSON)
 
 // meant returns a suggestion for mistakes that kong does not recognise: an argument written as a flag,
 // and a case given as name=value to a command with --where.
@@ -209,12 +173,12 @@ func usage(err error, args []string) string {
 	if before, _, ok := strings.Cut(text, ": time: "); ok {
 		text = before + "; write it as 30s, 10m or 1h30m"
 	}
-	if missing, ok := strings.CutPrefix(text, "expected "); ok && examples[verb] != "" {
-		text = fmt.Sprintf("%s needs %s, as in %s", verb, strings.ReplaceAll(missing, `"`, ""), examples[verb])
+	if missing, ok := strings.CutPrefix(text, "expected "); ok && examples()[verb] != "" {
+		text = fmt.Sprintf("%s needs %s, as in %s", verb, strings.ReplaceAll(missing, `"`, ""), examples()[verb])
 	}
 
 	unknown, _, _ := strings.Cut(strings.TrimPrefix(text, "unexpected argument "), ",")
-	if hint := elsewhere[unknown]; hint != "" && verb == "" {
+	if hint := elsewhere()[unknown]; hint != "" && verb == "" {
 		return fmt.Sprintf("aicplan: there is no command %s: %s", unknown, hint)
 	}
 

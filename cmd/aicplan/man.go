@@ -24,7 +24,7 @@ func manPage(w io.Writer, top *kong.Node) error {
 	}{top, version, exitCodes}, template.FuncMap{
 		"roff":    roff,
 		"default": withDefault,
-		"example": func(n *kong.Node) string { return examples[strings.TrimPrefix(n.Path(), "aicplan ")] },
+		"example": func(n *kong.Node) string { return examples()[strings.TrimPrefix(n.Path(), "aicplan ")] },
 		"lines":   func(text string) []string { return slices.Collect(strings.Lines(text)) },
 	})
 }

@@ -423,7 +423,7 @@ func commandPages(top *kong.Node) map[string]string {
 	for _, n := range top.Leaves(true) {
 		verb := strings.TrimPrefix(n.Path(), "aicplan ")
 		text := fmt.Sprintf("# aicplan %s\n\n%s Usage: `aicplan %s`.", verb, n.Help, n.Summary())
-		if e := examples[verb]; e != "" && !strings.Contains(n.Detail, "aicplan "+verb) {
+		if e := examples()[verb]; e != "" && !strings.Contains(n.Detail, "aicplan "+verb) {
 			text += " Example: `" + e + "`."
 		}
 

@@ -282,8 +282,8 @@ func (t *Table) LatencyUnit() string { return t.Schema().Primary().Unit }
 
 // DtypeColumn returns the column with the precision in which the op computes, or "".
 func (t *Table) DtypeColumn() string {
-	for _, name := range []string{"gemm_dtype", "moe_dtype", "bmm_dtype", "attn_dtype", "mla_dtype", "quant_dtype",
-		"nccl_dtype", "allreduce_dtype", "comm_dtype", "quant_type"} {
+	for name := range strings.FieldsSeq("gemm_dtype moe_dtype bmm_dtype attn_dtype mla_dtype quant_dtype nccl_dtype " +
+		"allreduce_dtype comm_dtype quant_type") {
 		if _, ok := t.Column(name); ok {
 			return name
 		}

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -57,14 +58,11 @@ func (t *Table) severalLanes(rec arrow.Record, key []string) bool {
 
 // measurements are the columns of perf files and measurement tables, besides the metrics of
 // the catalog, that hold results and the circumstances of one measurement.
-var measurements = []string{
-	"power", "power_limit", "energy", "transmit_us", "notify_us", "attachments",
-	"samples", "rel_stdev", "p10", "p90", "passes", "pass_spread", "executions", "block_ms", "protocol", "operating_point",
-	"clock_seen_mhz", "clock_slope", "parts",
-	"used_cuda_graph", "sm_clock_mhz", "throttled", "launch_bound",
-	"bytes", "gbps", "flops", "tflops", "busbw_gbps", "algbw_gbps",
-	"attempts", "worker", "device_uuid", "started_at", "seconds", "case_id",
-}
+var measurements = strings.Fields(`
+	power power_limit energy transmit_us notify_us attachments samples rel_stdev p10 p90 passes pass_spread
+	executions block_ms protocol operating_point clock_seen_mhz clock_slope parts used_cuda_graph sm_clock_mhz
+	throttled launch_bound bytes gbps flops tflops busbw_gbps algbw_gbps attempts worker device_uuid started_at
+	seconds case_id`)
 
 // provenance are the columns that name what measured a row, and the kernel that ran.
 var provenance = []string{"framework", "version", "device", "kernel_source"}

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 	"golang.org/x/sync/errgroup"
 
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/tree"
 	"aicplan/systems"
@@ -46,14 +46,7 @@ var rulesJSON []byte
 
 // Rules returns the rules in the order of reports. R1 to R7 are those of upstream's own tool. Rules of rows are those
 // of package rules.
-var Rules = sync.OnceValue(func() []Rule {
-	var out []Rule
-	if err := json.Unmarshal(rulesJSON, &out); err != nil {
-		panic(err)
-	}
-
-	return out
-})
+var Rules = fileutil.Embedded[[]Rule]("rules.json", rulesJSON)
 
 // allowances are how many occurrences in the whole tree are accepted, by rule, which are those of upstream's tool.
 var allowances = map[string]int{"pair_outlier": 100, "region_deviation": 20}

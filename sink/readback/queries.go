@@ -3,7 +3,6 @@ package readback
 import (
 	"cmp"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"go.yaml.in/yaml/v3"
@@ -29,15 +27,10 @@ var queriesJSON []byte
 // asked returns the tables for which the package has a query. Axes are those along which it is
 // asked beside the rows as well: between measured points it interpolates, and there the order of
 // rows shows. Kernel is true if the query names the kernel.
-var asked = sync.OnceValue(func() (out map[string]struct {
+var asked = fileutil.Embedded[map[string]struct {
 	Axes   []string
 	Kernel bool
-}) {
-	if err := json.Unmarshal(queriesJSON, &out); err != nil {
-		panic("readback: queries.json: " + err.Error())
-	}
-	return out
-})
+}]("queries.json", queriesJSON)
 
 // source is a table of the database with the questions about it.
 type source struct {

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	_ "embed"
 	"fmt"
 	"maps"
 	"math"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/table"
 )
 
@@ -47,11 +49,25 @@ const (
 	slowCompute, muchCompute = 1.45, 100e-6
 	// largeTimes bounds the fifth percentile of row / estimate of rows whose kernels take long.
 	largeTimes, longKernel = 1.3, 100e-6
-	// noTime is the time of cases that take no time themselves, in milliseconds: see launchTimes.
+	// noTime is the time of cases that take no time themselves, in milliseconds: see the bounds of launches.
 	noTime = 0.001
 	// enoughRows and enoughGroup are how many rows are needed for a statement about a table or a group.
 	enoughRows, enoughGroup = 50, 20
 )
+
+//go:embed sizes.json
+var sizesJSON []byte
+
+// bounds are limits by table and by column.
+var bounds = fileutil.Embedded[struct {
+	// Plausible are the least and the largest size that models and machines have, by column.
+	Plausible map[string][2]int64
+	// Ordered are pairs of columns of which the first is at most the second.
+	Ordered [][2]string
+	// Launch bounds the shortest case that takes no time itself, in milliseconds, by table: twice what
+	// published tables have.
+	Launch map[string]float64
+}]("sizes.json", sizesJSON)
 
 // Limits compares times with what the hardware can do, in both directions: no row is shorter than a
 // launch, faster than the peaks (by more than tolerance, a share) or far above what kernels usually take,
@@ -200,15 +216,9 @@ func (t *Table) above(limit float64, values []float64, format string) []string {
 	return []string{fmt.Sprintf(format, len(values), number(rank(values, 0.05)), t.System.Name)}
 }
 
-// launchTimes bound the shortest case that takes no time itself, in milliseconds, by table: twice what
-// published tables have.
-var launchTimes = map[string]float64{"gemm_perf": 0.006, "mla_bmm_perf": 0.009, "scale_matrix_perf": 0.012,
-	"generation_attention_perf": 0.02, "context_attention_perf": 0.03, "encoder_attention_perf": 0.03,
-	"generation_mla_perf": 0.025, "context_mla_perf": 0.03}
-
 // launches reports a table of which even the smallest cases take the time of a host's launch.
 func (t *Table) launches(likely []Kernel) []string {
-	if likely == nil || launchTimes[t.Perf.Name] == 0 || !strings.Contains(t.System.DeviceName(), "NVIDIA") {
+	if likely == nil || bounds().Launch[t.Perf.Name] == 0 || !strings.Contains(t.System.DeviceName(), "NVIDIA") {
 		return nil
 	}
 
@@ -219,7 +229,7 @@ func (t *Table) launches(likely []Kernel) []string {
 		}
 	}
 
-	if n < enoughRows || shortest <= launchTimes[t.Perf.Name] {
+	if n < enoughRows || shortest <= bounds().Launch[t.Perf.Name] {
 		return nil
 	}
 
@@ -311,7 +321,7 @@ func (t *Table) large(ratios []float64, likely []Kernel) []string {
 }
 
 // sizes are the columns whose grids contain powers of two.
-var sizes = []string{"batch_size", "isl", "m", "num_tokens", "num_token", "seq_len", "message_size"}
+var sizes = strings.Fields("batch_size isl m num_tokens num_token seq_len message_size")
 
 // shifted reports columns of sizes that are powers of two plus or minus one, and never a power of two.
 func (t *Table) shifted() []string {
@@ -368,19 +378,6 @@ func (t *Table) batches() []string {
 		batch, tokens)}
 }
 
-// plausible are the least and the largest size that models and machines have, by column.
-var plausible = map[string][2]int64{
-	"beam_width": {1, 64}, "chunk_size": {16, 8192}, "d_conv": {1, 16}, "d_model": {128, 1 << 17}, "d_state": {16, 4096},
-	"ep_size": {1, 1024}, "hc_mult": {1, 16}, "head_dim": {16, 2048}, "head_k_dim": {16, 2048}, "head_v_dim": {16, 2048},
-	"hidden_size": {128, 1 << 17}, "inter_size": {64, 1 << 20}, "k": {16, 1 << 20}, "moe_ep_size": {1, 1024},
-	"moe_tp_size": {1, 1024}, "node_num": {1, 1024}, "num_gpus": {1, 1024}, "num_heads": {1, 1024}, "num_sites": {1, 16},
-	"num_topk": {1, 256}, "topk": {1, 256}, "tp_size": {1, 1024},
-}
-
-// ordered are pairs of columns of which the first is at most the second.
-var ordered = [][2]string{{"num_key_value_heads", "num_heads"}, {"num_k_heads", "num_v_heads"}, {"topk", "num_experts"},
-	{"num_topk", "num_experts"}, {"moe_ep_size", "num_experts"}, {"num_experts", "hidden_size"}}
-
 // implausible reports sizes that no model or machine has.
 func (t *Table) implausible() (out []string) {
 	if t.Perf == nil || t.Perf.Declared {
@@ -407,8 +404,8 @@ func (t *Table) implausible() (out []string) {
 		}
 	}
 
-	for _, name := range slices.Sorted(maps.Keys(plausible)) {
-		has := plausible[name]
+	for _, name := range slices.Sorted(maps.Keys(bounds().Plausible)) {
+		has := bounds().Plausible[name]
 		add(name, fmt.Sprintf("not from %d to %d", has[0], has[1]),
 			func(v int64, _ int) bool { return v < has[0] || v > has[1] })
 	}
@@ -417,7 +414,7 @@ func (t *Table) implausible() (out []string) {
 	if name := t.Perf.Name; strings.Contains(name, "generation") && !strings.HasPrefix(name, "wideep") {
 		add("isl", "not 1", func(v int64, _ int) bool { return v != 1 })
 	}
-	for _, pair := range ordered {
+	for _, pair := range bounds().Ordered {
 		if most, err := table.Int64s(t.Rec, pair[1]); err == nil {
 			add(pair[0], "above "+pair[1], func(v int64, row int) bool { return !most.Null(row) && v > most.Values[row] })
 		}

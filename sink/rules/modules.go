@@ -2,32 +2,30 @@ package rules
 
 import (
 	_ "embed"
-	"encoding/csv"
-	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
+	"aicplan/sink/base/fileutil"
 	"aicplan/systems"
 )
 
-// modulesCSV has one line per framework, perf table and phase. Its coefficients
+// modulesJSON has an entry per framework, perf table and phase. Its coefficients
 // were fitted by non-negative least squares, weighted by latency^-0.75, to the
-// H200 tables published for the version in the second column. The sum of the
+// H200 tables published for the version. The sum of the
 // fitted latencies is within 20 % of the published sum for 35 of the 46 models.
 //
-//go:embed modules.csv
-var modulesCSV string
+//go:embed modules.json
+var modulesJSON []byte
 
 // module is the linear cost model of one table: what a whole layer or kernel
 // sequence takes, for estimates only.
 type module struct {
-	framework, table, phase string
+	Framework, Table, Phase string
 
-	launch                             float64 // microseconds per execution
-	tokenHead, pair, pairHead, sparse  float64 // FLOP per unit, at the dense bfloat16 peak
-	context, tokenBytes, width, states float64 // bytes per unit, at the memory bandwidth
+	Launch                             float64 // microseconds per execution
+	TokenHead, Pair, PairHead, Sparse  float64 // FLOP per unit, at the dense bfloat16 peak
+	Context, TokenBytes, Width, States float64 // bytes per unit, at the memory bandwidth
 }
 
 // commonHidden is the hidden size of rows that name only their model.
@@ -36,29 +34,7 @@ const commonHidden = 7168
 // sparseKeys is how many keys a query of sparse attention reads at most.
 const sparseKeys = 2048
 
-var modules = sync.OnceValue(func() []module {
-	lines, err := csv.NewReader(strings.NewReader(modulesCSV)).ReadAll()
-	if err != nil {
-		panic("rules: modules.csv: " + err.Error())
-	}
-
-	var out []module
-	for _, line := range lines[1:] {
-		m := module{framework: line[0], table: line[2], phase: line[3]}
-		into := []*float64{
-			&m.launch, &m.tokenHead, &m.pair, &m.pairHead, &m.sparse, &m.context, &m.tokenBytes, &m.width, &m.states,
-		}
-		for i, p := range into {
-			v, err := strconv.ParseFloat(line[4+i], 64)
-			if err != nil {
-				panic("rules: modules.csv: " + err.Error())
-			}
-			*p = v
-		}
-		out = append(out, m)
-	}
-	return out
-})
+var modules = fileutil.Embedded[[]module]("modules.json", modulesJSON)
 
 // moduleModels returns the models of a table by phase. It prefers those of the
 // framework and falls back to those of the other frameworks.
@@ -69,11 +45,11 @@ func moduleModels(table, framework string) map[string]module {
 
 	out := map[string]module{}
 	for _, m := range modules() {
-		if m.table != table {
+		if m.Table != table {
 			continue
 		}
-		if _, ok := out[m.phase]; !ok || strings.EqualFold(m.framework, framework) {
-			out[m.phase] = m
+		if _, ok := out[m.Phase]; !ok || strings.EqualFold(m.Framework, framework) {
+			out[m.Phase] = m
 		}
 	}
 	return out
@@ -88,11 +64,11 @@ func (m module) kernel(r *reader, spec *systems.Spec) Kernel {
 		if hidden == 0 {
 			hidden = commonHidden
 		}
-		bytes = m.width * r.num("num_tokens") * hidden * r.opt("hc_mult")
+		bytes = m.Width * r.num("num_tokens") * hidden * r.opt("hc_mult")
 
-	case m.phase != "": // linear attention
+	case m.Phase != "": // linear attention
 		tokens := batch
-		if m.phase != "generation" {
+		if m.Phase != "generation" {
 			tokens *= r.num("seq_len")
 		}
 		keys, heads := 2*r.opt("num_k_heads")*r.opt("head_k_dim"), r.opt("num_v_heads")*r.opt("head_v_dim")
@@ -100,19 +76,19 @@ func (m module) kernel(r *reader, spec *systems.Spec) Kernel {
 		if mamba := r.opt("nheads"); mamba > 0 {
 			keys, heads, depth = 0, mamba*r.opt("head_dim"), r.opt("d_state")
 		}
-		bytes = m.width*tokens*(keys+heads) + m.states*batch*heads*depth
+		bytes = m.Width*tokens*(keys+heads) + m.States*batch*heads*depth
 
 	default:
 		isl, step, heads := r.num("isl"), r.opt("step"), r.opt("num_heads")
 		tokens, queryKeys := batch*isl, batch*pairs(isl, step, 0)
-		flops = m.tokenHead*tokens*heads + (m.pair+m.pairHead*heads)*queryKeys +
-			m.sparse*tokens*min(isl+step, sparseKeys)*heads
-		bytes = m.context*batch*(isl+step) + m.tokenBytes*tokens
+		flops = m.TokenHead*tokens*heads + (m.Pair+m.PairHead*heads)*queryKeys +
+			m.Sparse*tokens*min(isl+step, sparseKeys)*heads
+		bytes = m.Context*batch*(isl+step) + m.TokenBytes*tokens
 	}
 
 	compute, _ := spec.ComputeSeconds(flops, "bfloat16")
 	moved := spec.MemorySeconds(bytes)
-	return Kernel{Seconds: m.launch*1e-6 + compute + moved, ComputeBound: compute > moved}
+	return Kernel{Seconds: m.Launch*1e-6 + compute + moved, ComputeBound: compute > moved}
 }
 
 // likelyModules is Likely for tables of whole modules.

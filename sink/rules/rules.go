@@ -20,7 +20,7 @@ import (
 
 // Source is the code of this package. Checkpoints of stages that use it become stale when it changes.
 //
-//go:embed *.go modules.csv
+//go:embed *.go *.json
 var Source embed.FS
 
 // Table is a perf table to judge.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"aicplan/sink/table"
 )
@@ -134,4 +135,4 @@ func (t *Table) series(axis string, visit func([]member), beside ...string) {
 }
 
 // Axes are the columns along which work grows, in the order in which they are looked at.
-var Axes = []string{"batch_size", "isl", "m", "num_tokens", "num_token", "step", "seq_len", "message_size"}
+var Axes = strings.Fields("batch_size isl m num_tokens num_token step seq_len message_size")

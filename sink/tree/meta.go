@@ -278,8 +278,9 @@ func setTable(root *yaml.Node, table string, entry TableMeta) {
 	insert(tables, at, table, value)
 }
 
-var entryKeys = []string{"collector_ref", "collector_hash", "case_plan_hash", "collected_at", "rows", "status",
-	"data_hash", "collected_rows", "imported_rows", "unknown_rows", "collections"}
+var entryKeys = strings.Fields(`
+	collector_ref collector_hash case_plan_hash collected_at rows status data_hash collected_rows imported_rows
+	unknown_rows collections`)
 
 func child(m *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(m.Content); i += 2 {

@@ -144,8 +144,7 @@ func telemetryConsole(s *cudatelemetry.Summary) []byte {
 }
 
 // telemetryStats are the columns of statistics, in AIPerf's order.
-var telemetryStats = []string{"avg", "min", "max", "sum", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95",
-	"p99", "std"}
+var telemetryStats = strings.Fields("avg min max sum p1 p5 p10 p25 p50 p75 p90 p95 p99 std")
 
 // telemetryCSV adds the metrics of all GPUs, and after two empty lines the section of single GPUs.
 func telemetryCSV(data []byte, s *cudatelemetry.Summary, fleet []aiperf.Metric) []byte {

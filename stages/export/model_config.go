@@ -54,12 +54,9 @@ func (m modelConfig) dtype() string { return cmp.Or(m.field("torch_dtype").Str, 
 
 // dense are the types of models that have no experts unless their configuration states
 // some.
-var dense = []string{
-	"llama", "mistral", "ministral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "gemma3_text", "phi", "phi3",
-	"gpt2", "gpt_neox", "gptj", "opt",
-	"falcon", "glm", "glm4", "olmo", "olmo2", "starcoder2", "stablelm", "cohere", "cohere2", "smollm3",
-	"exaone4", "seed_oss",
-}
+var dense = strings.Fields(`
+	llama mistral ministral qwen2 qwen3 gemma gemma2 gemma3 gemma3_text phi phi3 gpt2 gpt_neox gptj opt falcon glm
+	glm4 olmo olmo2 starcoder2 stablelm cohere cohere2 smollm3 exaone4 seed_oss`)
 
 // expertNames are how models call the number of their experts.
 var expertNames = []string{"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}

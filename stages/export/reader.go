@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -22,14 +23,8 @@ const (
 // keeps them from the whole database.
 var oldUnknown = map[string][]string{
 	"gemm_dtype": {"fp8_static", "nvfp4_wo", "w4a16_nvfp4"},
-	"moe_dtype": {
-		"nvfp4_wo",
-		"w4a8_mxfp4_mxfp8",
-		"w4a8_mxfp4_mxfp8_trtllm",
-		"w4a16_mxfp4_cutlass",
-		"w4a16_mxfp4_humming",
-		"w4a16_nvfp4",
-	},
+	"moe_dtype": strings.Fields("nvfp4_wo w4a8_mxfp4_mxfp8 w4a8_mxfp4_mxfp8_trtllm w4a16_mxfp4_cutlass " +
+		"w4a16_mxfp4_humming w4a16_nvfp4"),
 	"kv_cache_dtype": {"fp8_e4m3"},
 	"mla_dtype":      {"fp8_e4m3"},
 }
