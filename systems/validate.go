@@ -1,6 +1,7 @@
 package systems
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -22,20 +23,14 @@ type Problem struct {
 }
 
 func (p Problem) String() string {
-	var b strings.Builder
-	b.WriteString(p.File)
+	text := p.File
 	if p.Line > 0 {
-		fmt.Fprintf(&b, ":%d:%d", p.Line, p.Col)
+		text += fmt.Sprintf(":%d:%d", p.Line, p.Col)
 	}
-
-	b.WriteString(": ")
-	b.WriteString(p.Message)
-	if p.Fix != "" {
-		b.WriteString("; ")
-		b.WriteString(p.Fix)
+	if text += ": " + p.Message; p.Fix != "" {
+		text += "; " + p.Fix
 	}
-
-	return b.String()
+	return text
 }
 
 // Problems are all errors of a file in file order. Problems implements error.
@@ -53,15 +48,12 @@ func (p Problems) Error() string {
 // extension becomes the name of the system. Parse reports all problems, not only the first. The
 // spec is nil if there are problems.
 func Parse(file string, src []byte) (*Spec, Problems) {
-	r := &reader{file: file, values: map[string]any{}}
+	r := &reader{file: file, values: map[string]any{}, nodes: map[string]*yaml.Node{}}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(src, &doc); err != nil {
-		line := 0
-		if _, err := fmt.Sscanf(strings.TrimPrefix(err.Error(), "yaml: "), "line %d:", &line); err != nil {
-			line = 0
-		}
-		return nil, Problems{{File: file, Line: line, Col: min(line, 1),
-			Message: "this is not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}}
+		line, why := 0, strings.TrimPrefix(err.Error(), "yaml: ")
+		_, _ = fmt.Sscanf(why, "line %d:", &line) // 0 if there is none
+		return nil, Problems{{File: file, Line: line, Col: min(line, 1), Message: "this is not YAML: " + why}}
 	}
 
 	if len(doc.Content) == 0 {
@@ -103,12 +95,9 @@ func (r *reader) report(n *yaml.Node, path, message, fix string) {
 // section reads one mapping of the format.
 func (r *reader) section(name string, m *yaml.Node) {
 	seen := map[string]bool{}
-	for i := 0; i+1 < len(m.Content); i += 2 {
-		k, v := m.Content[i], m.Content[i+1]
-		path := k.Value
-		if name != "" {
-			path = name + "." + k.Value
-		}
+	for pair := range slices.Chunk(m.Content, 2) {
+		k, v := pair[0], pair[1]
+		path := (&field{Section: name, Key: k.Value}).path()
 
 		if seen[k.Value] {
 			r.report(k, path, path+" is stated twice", "keep one of the two lines")
@@ -120,9 +109,6 @@ func (r *reader) section(name string, m *yaml.Node) {
 			if v.Kind != yaml.MappingNode {
 				r.report(v, path, path+" must be a mapping", "")
 				continue
-			}
-			if r.nodes == nil {
-				r.nodes = map[string]*yaml.Node{}
 			}
 
 			r.nodes[k.Value] = k
@@ -136,9 +122,9 @@ func (r *reader) section(name string, m *yaml.Node) {
 			continue
 		}
 
-		val, fault := f.read(v)
-		if fault != nil {
-			r.report(v, path, path+" "+fault.message, fault.fix)
+		val, wrong, fix := f.read(v)
+		if wrong != "" {
+			r.report(v, path, path+" "+wrong, fix)
 			continue
 		}
 		r.values[path] = val
@@ -178,8 +164,7 @@ func (r *reader) missing(top *yaml.Node) {
 // that has this key.
 func didYouMean(section, key string) string {
 	if near := textutil.Near(key, keysOf(section), 1); len(near) > 0 {
-		f := &field{Section: section, Key: near[0]}
-		return "did you mean " + f.path() + "?"
+		return "did you mean " + (&field{Section: section, Key: near[0]}).path() + "?"
 	}
 
 	for _, f := range fields() {
@@ -188,92 +173,57 @@ func didYouMean(section, key string) string {
 		}
 	}
 
-	at := section
-	if at == "" {
-		at = "the top"
-	}
-
-	return "the fields of " + at + " are " + strings.Join(keysOf(section), ", ")
+	return "the fields of " + cmp.Or(section, "the top") + " are " + strings.Join(keysOf(section), ", ")
 }
 
-// fault describes a problem with a value, without its position.
-type fault struct{ message, fix string }
-
-// read validates and converts one value.
-func (f *field) read(n *yaml.Node) (any, *fault) {
-	if f.Kind == byGPUs {
+// read validates and converts one value. wrong describes a value that is not accepted, and fix what to write instead.
+func (f *field) read(n *yaml.Node) (v any, wrong, fix string) {
+	switch {
+	case f.Kind == byGPUs:
 		return f.readByGPUs(n)
-	}
-	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		return nil, &fault{message: "needs a value"}
-	}
-
-	if f.Kind == text {
-		if n.Tag != "!!str" {
-			return nil, &fault{fmt.Sprintf("is text, but %s is read as a number", n.Value),
-				fmt.Sprintf("quote it: '%s'", n.Value)}
-		}
-		if strings.TrimSpace(n.Value) == "" {
-			return nil, &fault{message: "is empty"}
-		}
-
-		return n.Value, nil
+	case n.Kind != yaml.ScalarNode || n.Tag == "!!null":
+		return nil, "needs a value", ""
+	case f.Kind == text && n.Tag != "!!str":
+		return nil, fmt.Sprintf("is text, but %s is read as a number", n.Value), fmt.Sprintf("quote it: '%s'", n.Value)
+	case f.Kind == text && strings.TrimSpace(n.Value) == "":
+		return nil, "is empty", ""
+	case f.Kind == text:
+		return n.Value, "", ""
 	}
 
-	x, err := parseNumber(n)
-	if err != nil {
-		return nil, err
+	x, wrong, fix := f.number(n)
+	switch {
+	case wrong != "":
+		return nil, wrong, fix
+	case f.Kind == number && (n.Tag != "!!int" || float64(int64(x)) != x):
+		return x, "", ""
+	case x != math.Trunc(x):
+		return nil, fmt.Sprintf("must be a whole number, not %s", n.Value), ""
 	}
-	if err := f.plausible(x, n.Value); err != nil {
-		return nil, err
-	}
-
-	if f.Kind == number {
-		if i := int64(x); n.Tag == "!!int" && float64(i) == x {
-			return i, nil
-		}
-		return x, nil
-	}
-
-	if x != math.Trunc(x) {
-		return nil, &fault{message: fmt.Sprintf("must be a whole number, not %s", n.Value)}
-	}
-
-	return int64(x), nil
+	return int64(x), "", ""
 }
 
-func parseNumber(n *yaml.Node) (float64, *fault) {
+// number reads a number, and detects a wrong unit by its magnitude.
+func (f *field) number(n *yaml.Node) (x float64, wrong, fix string) {
 	// ParseFloat accepts both 3e9 and 3e+9, as YAML 1.2 does.
 	x, err := strconv.ParseFloat(strings.ReplaceAll(n.Value, "_", ""), 64)
-	if err != nil || n.Style == yaml.SingleQuotedStyle || n.Style == yaml.DoubleQuotedStyle {
-		return 0, &fault{message: fmt.Sprintf("must be a number, not %q", n.Value)}
-	}
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return 0, &fault{message: fmt.Sprintf("must be finite, not %s", n.Value)}
-	}
-
-	return x, nil
-}
-
-// plausible detects a wrong unit by the magnitude of the number.
-func (f *field) plausible(x float64, written string) *fault {
-	if x >= f.Lo && x <= f.Hi {
-		return nil
-	}
-	if x < 0 {
-		return &fault{message: fmt.Sprintf("must not be negative, and is %s", written)}
+	switch {
+	case err != nil || n.Style == yaml.SingleQuotedStyle || n.Style == yaml.DoubleQuotedStyle:
+		return 0, fmt.Sprintf("must be a number, not %q", n.Value), ""
+	case math.IsNaN(x) || math.IsInf(x, 0):
+		return 0, fmt.Sprintf("must be finite, not %s", n.Value), ""
+	case x >= f.Lo && x <= f.Hi, x == 0 && f.Kind == byGPUs: // a single GPU reserves nothing
+		return x, "", ""
+	case x < 0:
+		return 0, fmt.Sprintf("must not be negative, and is %s", n.Value), ""
 	}
 
 	for _, s := range f.Scales {
 		if y := x * s.Factor; y >= f.Lo && y <= f.Hi {
-			return &fault{fmt.Sprintf("is %s; that looks like %s, and the unit is %s", written, s.Unit, f.Unit),
-				"write " + plain(y)}
+			return 0, fmt.Sprintf("is %s; that looks like %s, and the unit is %s", n.Value, s.Unit, f.Unit), "write " + plain(y)
 		}
 	}
-
-	return &fault{
-		message: fmt.Sprintf("is %s; between %s and %s %s would be plausible", written, short(f.Lo), short(f.Hi), f.Unit),
-	}
+	return 0, fmt.Sprintf("is %s; between %.4g and %.4g %s would be plausible", n.Value, f.Lo, f.Hi, f.Unit), ""
 }
 
 // plain formats a number without an exponent, rounded to 12 significant digits.
@@ -284,37 +234,27 @@ func plain(x float64) string {
 	return strconv.FormatFloat(x, 'f', -1, 64)
 }
 
-func short(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
-
-func (f *field) readByGPUs(n *yaml.Node) (any, *fault) {
+func (f *field) readByGPUs(n *yaml.Node) (v any, wrong, fix string) {
 	if n.Kind != yaml.MappingNode {
-		return nil, &fault{message: "must be a mapping from number of GPUs to bytes"}
+		return nil, "must be a mapping from number of GPUs to bytes", ""
 	}
+
 	out := map[string]any{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		k, v := n.Content[i], n.Content[i+1]
-		gpus, err := strconv.Atoi(k.Value)
-		if err != nil || gpus < 1 {
-			return nil, &fault{message: fmt.Sprintf("has the key %q, which is no number of GPUs", k.Value)}
+	for pair := range slices.Chunk(n.Content, 2) {
+		gpus := pair[0].Value
+		if n, err := strconv.Atoi(gpus); err != nil || n < 1 {
+			return nil, fmt.Sprintf("has the key %q, which is no number of GPUs", gpus), ""
 		}
 
-		x, fault := parseNumber(v)
-		if fault != nil {
-			return nil, fault
+		x, wrong, fix := f.number(pair[1])
+		if wrong != "" {
+			return nil, wrong, fix
 		}
-
-		if x != 0 { // a single GPU reserves nothing
-			if err := f.plausible(x, v.Value); err != nil {
-				return nil, err
-			}
-		}
-
-		out[k.Value] = int64(x)
+		out[gpus] = int64(x)
 	}
 
 	if len(out) == 0 {
-		return nil, &fault{message: "is empty"}
+		return nil, "is empty", ""
 	}
-
-	return out, nil
+	return out, "", ""
 }
