@@ -31,8 +31,8 @@ type Col[T any] struct {
 	Valid  []bool // nil when no row is null
 }
 
-// Null reports whether row i has no value.
-func (c *Col[T]) Null(i int) bool { return c.Valid != nil && !c.Valid[i] }
+// Null reports whether row i has no value. No row of a nil column has one.
+func (c *Col[T]) Null(i int) bool { return c == nil || c.Valid != nil && !c.Valid[i] }
 
 // Nulls counts rows without a value.
 func (c *Col[T]) Nulls() int {
@@ -47,7 +47,12 @@ func (c *Col[T]) Nulls() int {
 }
 
 // At returns the value of row i; ok is false if it is null.
-func (c *Col[T]) At(i int) (v T, ok bool) { return c.Values[i], !c.Null(i) }
+func (c *Col[T]) At(i int) (v T, ok bool) {
+	if c.Null(i) {
+		return v, false
+	}
+	return c.Values[i], true
+}
 
 // Len returns the number of rows.
 func (c *Col[T]) Len() int { return len(c.Values) }

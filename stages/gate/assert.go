@@ -16,11 +16,7 @@ import (
 )
 
 // columnAggregates lists the aggregates of a column, as in min.latency.
-var columnAggregates = []string{
-	"min", "max", "mean", "sum", "stdev", "median",
-	"p1", "p5", "p10", "p25", "p75", "p90", "p95", "p99",
-	"distinct", "nulls",
-}
+var columnAggregates = strings.Fields("min max mean sum stdev median p1 p5 p10 p25 p75 p90 p95 p99 distinct nulls")
 
 // rowCount is the aggregate of the dataset: its number of rows.
 const rowCount = "count"

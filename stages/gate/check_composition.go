@@ -131,19 +131,7 @@ func (p *partSet) read(rec arrow.Record, names []string, rows map[string][]found
 		return
 	}
 
-	other := func(name string) func(int) float64 {
-		c, err := table.Float64s(rec, name)
-		return func(row int) float64 {
-			if err == nil {
-				if v, ok := c.At(row); ok {
-					return v
-				}
-			}
-			return math.NaN()
-		}
-	}
-
-	clock, slope := other(clockColumn), other(slopeColumn)
+	clock, slope := orNaN(rec, clockColumn), orNaN(rec, slopeColumn)
 	cols := make([]arrow.Array, len(names))
 	for i, n := range names {
 		if cols[i] = column(rec, n); cols[i] == nil {
@@ -165,6 +153,17 @@ func (p *partSet) read(rec arrow.Record, names []string, rows map[string][]found
 		}
 
 		rows[key] = append(rows[key], f)
+	}
+}
+
+// orNaN returns a function that reads a column of numbers by row. It returns NaN if there is no value.
+func orNaN(rec arrow.Record, name string) func(row int) float64 {
+	c, _ := table.Float64s(rec, name)
+	return func(row int) float64 {
+		if v, ok := c.At(row); ok {
+			return v
+		}
+		return math.NaN()
 	}
 }
 
@@ -220,11 +219,7 @@ func (c *composition) run(s *subject) finding {
 		return s.cannot(fmt.Sprintf("the data has no column %q of numbers", c.Column))
 	}
 
-	clocks := func(int) (float64, bool) { return 0, false }
-	if mhz, err := table.Float64s(s.rec, clockColumn); err == nil {
-		clocks = mhz.At
-	}
-
+	clocks := orNaN(s.rec, clockColumn)
 	set := &partSet{column: c.Column, index: map[string]map[string][]found{}}
 	for _, ds := range s.others {
 		if ds != nil && ds.Table != nil {
@@ -247,9 +242,9 @@ func (c *composition) run(s *subject) finding {
 			continue
 		}
 
-		clock := math.NaN()
-		if v, ok := clocks(row); ok && c.Column == "latency" {
-			clock = v
+		clock := clocks(row)
+		if c.Column != "latency" {
+			clock = math.NaN()
 		}
 
 		added, why := c.sum(set, table.Text(texts, row), textOf(s.rec, pointColumn, row), clock)

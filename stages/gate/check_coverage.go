@@ -52,10 +52,9 @@ func (c *coverage) prepare(bad problems) {
 	}
 }
 
-var ledgerClasses = []string{
-	"collector_bug", "unsupported_config", "framework_bug", "resource_issue", "transient", "timeout",
-	"tripped", "ramp", "not_selected", "interrupted",
-}
+var ledgerClasses = strings.Fields(`
+	collector_bug unsupported_config framework_bug resource_issue transient timeout tripped ramp not_selected
+	interrupted`)
 
 func (c *coverage) run(s *subject) finding {
 	want, key, whose, err := c.wanted(s)

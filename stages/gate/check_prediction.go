@@ -3,6 +3,7 @@ package gate
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -79,7 +80,12 @@ func (c *prediction) run(s *subject) finding {
 	}
 
 	if m.common == 0 {
-		return failed("no workload is both measured and predicted" + m.apart(s, key))
+		why := ""
+		if s.rows() > 0 && table.Len(s.reference()) > 0 {
+			why = fmt.Sprintf("; the data has %s, and what was predicted %s", table.Describe(s.rec, 0, key),
+				table.Describe(s.reference(), 0, key))
+		}
+		return failed("no workload is both measured and predicted" + why)
 	}
 
 	out := finding{total: s.rows(), limit: fmt.Sprintf("p50 of the error at most %s, p95 at most %s",
@@ -119,11 +125,11 @@ func queue(s *subject, pairs []compared) string {
 	var shares, errs []float64
 	for _, p := range pairs {
 		w := waited(p.row)
-		if w == nil || *w >= p.measured {
+		if !(w < p.measured) {
 			continue // the two means cover different requests: some failed
 		}
-		shares = append(shares, *w/p.measured)
-		errs = append(errs, math.Abs(p.predicted/(p.measured-*w)-1))
+		shares = append(shares, w/p.measured)
+		errs = append(errs, math.Abs(p.predicted/(p.measured-w)-1))
 	}
 	if len(errs) == 0 {
 		return ""
@@ -181,10 +187,9 @@ func (c *prediction) key(s *subject) ([]string, error) {
 
 // matched maps the rows of the subject to rows of the predictions.
 type matched struct {
-	theirs    []int  // by row of the subject; -1 without a prediction
-	common    int    // selected rows with a prediction
-	unasked   int    // predictions without a measured row
-	predicted string // the key of the first prediction, for messages
+	theirs  []int // by row of the subject; -1 without a prediction
+	common  int   // selected rows with a prediction
+	unasked int   // predictions without a measured row
 	// trees are the tables that the compared rows were predicted from, sorted. It is empty if the predictions have none
 	// of treeColumns.
 	trees []string
@@ -206,12 +211,8 @@ func (c *prediction) match(s *subject, key []string) (*matched, error) {
 		of[id] = i
 	}
 
-	m := &matched{theirs: make([]int, len(ours)), unasked: len(of)}
-	if len(theirs) > 0 {
-		m.predicted = table.Describe(s.reference(), 0, key)
-	}
-
-	asked := map[uint32]bool{}
+	m := &matched{theirs: make([]int, len(ours))}
+	unasked := maps.Clone(of)
 	for i, id := range ours {
 		at, ok := of[id]
 		if !ok {
@@ -220,13 +221,10 @@ func (c *prediction) match(s *subject, key []string) (*matched, error) {
 		}
 
 		m.theirs[i] = at
-		if !asked[id] {
-			asked[id] = true
-			m.unasked--
-		}
-
 		m.common++
+		delete(unasked, id)
 	}
+	m.unasked = len(unasked)
 
 	// The errors of predictions from different tables cannot be attributed to one set of tables.
 	if m.trees = m.treesOf(s); len(m.trees) > 1 {
@@ -237,14 +235,6 @@ func (c *prediction) match(s *subject, key []string) (*matched, error) {
 	return m, nil
 }
 
-// apart shows one key of each side, which have no key in common.
-func (m *matched) apart(s *subject, key []string) string {
-	if m.predicted == "" || s.rec.NumRows() == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; the data has %s, and what was predicted %s", table.Describe(s.rec, 0, key), m.predicted)
-}
-
 // sameKind rejects a key column that is text on one side and a number on the other. No row would match,
 // and no message would explain it.
 func sameKind(a, b arrow.Record, key []string, name string) error {
@@ -253,7 +243,7 @@ func sameKind(a, b arrow.Record, key []string, name string) error {
 		if x == nil || y == nil || x.NullN() == x.Len() || y.NullN() == y.Len() {
 			continue // a column with a default, or without a value
 		}
-		if tx, ty := isText(x), isText(y); tx != ty {
+		if tx, ty := x.DataType().ID() == arrow.STRING, y.DataType().ID() == arrow.STRING; tx != ty {
 			kinds := map[bool]string{true: "text", false: "a number"}
 			return fmt.Errorf(
 				"the column %s identifies workloads and is %s in the data and %s in %s; give both one type",
@@ -268,48 +258,25 @@ func sameKind(a, b arrow.Record, key []string, name string) error {
 	return nil
 }
 
-func isText(arr arrow.Array) bool { return arr.DataType().ID() == arrow.STRING }
-
 // treeColumns identify the tables that a row was predicted from.
 var treeColumns = []string{"tables_version", "tables_digest"}
 
 func (m *matched) treesOf(s *subject) []string {
-	var has []string
-	for _, name := range treeColumns {
-		if column(s.reference(), name) != nil {
-			has = append(has, name)
-		}
-	}
-
-	if len(has) == 0 {
-		return nil
-	}
-
-	var out []string
+	seen := map[string]bool{}
 	for _, at := range m.theirs {
-		if at < 0 {
-			continue
-		}
-		if t := table.Describe(s.reference(), at, has); !slices.Contains(out, t) {
-			out = append(out, t)
+		if at >= 0 {
+			seen[table.Describe(s.reference(), at, treeColumns)] = true
 		}
 	}
 
-	slices.Sort(out)
-	return out
+	delete(seen, "")
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // pairs returns the comparable values by column. A row is counted as unjudged once, with the first
 // reason.
 func (c *prediction) pairs(s *subject, m *matched, out *finding) (map[string][]compared, error) {
-	var bad *table.Col[float64]
-	if column(s.rec, "error_rate") != nil {
-		var err error
-		if bad, err = numbers(s.rec, "error_rate"); err != nil {
-			return nil, err
-		}
-	}
-
+	failures, _ := numbers(s.rec, "error_rate") // nil if there are none
 	var measured, predicted []*table.Col[float64]
 	for _, name := range c.Columns {
 		a, err := numbers(s.rec, name)
@@ -327,11 +294,11 @@ func (c *prediction) pairs(s *subject, m *matched, out *finding) (map[string][]c
 
 	pairs := map[string][]compared{}
 	for i, at := range m.theirs {
-		switch {
-		case at < 0:
+		if at < 0 {
 			out.left.row(i, "it was not predicted")
 			continue
-		case bad != nil && !bad.Null(i) && bad.Values[i] != 0:
+		}
+		if rate, ok := failures.At(i); ok && rate != 0 {
 			out.left.row(i, "some of its requests failed")
 			continue
 		}
@@ -339,17 +306,14 @@ func (c *prediction) pairs(s *subject, m *matched, out *finding) (map[string][]c
 		why := ""
 		for n, name := range c.Columns {
 			reason := unfit(measured[n], i, false)
-			if reason == "" {
-				if reason = unfit(predicted[n], at, false); reason != "" {
-					reason = "predicted " + reason
-				}
+			if theirs := unfit(predicted[n], at, false); reason == "" && theirs != "" {
+				reason = "predicted " + theirs
 			}
 
 			if reason == "" {
 				pairs[name] = append(pairs[name], compared{i, measured[n].Values[i], predicted[n].Values[at]})
-			} else if why == "" {
-				why = reason
 			}
+			why = cmp.Or(why, reason)
 		}
 
 		if why != "" {

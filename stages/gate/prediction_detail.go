@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"aicplan/cudaops/trace"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
+	"aicplan/sink/rules"
 	"aicplan/sink/table"
 	"aicplan/stages/gate/results"
 )
@@ -81,11 +83,10 @@ func (c *prediction) detail(s *subject, m *matched, key []string, errors results
 			return known(predicted(m.theirs[row]))
 		})
 		workloads.Add("error (%)", func(row int) any {
-			was := measured(row)
-			if at := m.theirs[row]; at >= 0 && was != nil && predicted(at) != nil {
-				return 100 * (*predicted(at) / *was - 1)
+			if m.theirs[row] < 0 {
+				return nil
 			}
-			return nil
+			return known(100 * (predicted(m.theirs[row])/measured(row) - 1))
 		})
 	}
 
@@ -105,12 +106,12 @@ func (c *prediction) detail(s *subject, m *matched, key []string, errors results
 	return out
 }
 
-// known returns the value, or nil.
-func known(v *float64) any {
-	if v == nil {
+// known returns the value, or nil for NaN, which JSON does not have.
+func known(v float64) any {
+	if math.IsNaN(v) {
 		return nil
 	}
-	return *v
+	return v
 }
 
 func textOf(rec arrow.Record, name string, row int) string {
@@ -121,15 +122,15 @@ func textOf(rec arrow.Record, name string, row int) string {
 	return table.Text(col, row)
 }
 
-// cells returns a function that reads a column's measurements by row. It returns nil for cells that are
+// cells returns a function that reads a column's measurements by row. It returns NaN for cells that are
 // no positive finite number, or 0 if zeroOK is set, and for all rows if the column does not exist.
-func cells(rec arrow.Record, name string, zeroOK bool) func(row int) *float64 {
-	c, err := numbers(rec, name)
-	return func(row int) *float64 {
-		if err != nil || unfit(c, row, zeroOK) != "" {
-			return nil
+func cells(rec arrow.Record, name string, zeroOK bool) func(row int) float64 {
+	c, _ := numbers(rec, name)
+	return func(row int) float64 {
+		if v, ok := c.At(row); ok && rules.Unusable(name, v, zeroOK) == "" {
+			return v
 		}
-		return &c.Values[row]
+		return math.NaN()
 	}
 }
 
@@ -141,7 +142,7 @@ type phase struct {
 	predicted, kernels map[string]float64
 	why                string
 	sources            map[string][]string // of predicted
-	measured           *float64            // ms, from outside
+	measured           float64             // ms, from outside; NaN if it is unknown
 }
 
 // classBlock replaces gemm and attention if a prediction has an op that contains both, such as a block
@@ -171,31 +172,30 @@ func total(by map[string]float64) (sum float64) {
 func (p phase) table(workload string) results.Table {
 	out := results.Table{Title: workload + ", " + p.name, Note: p.why, Texts: 1,
 		Heads: []string{"op", "predicted (ms)", "measured (ms)", "difference (ms)"}}
-	add := func(name string, predicted, measured any) {
-		var difference any
-		if m, ok := measured.(float64); ok {
-			base, _ := predicted.(float64) // the prediction lists all its parts
-			difference = m - base
+	add := func(name string, predicted, measured float64) {
+		base := predicted
+		if math.IsNaN(base) {
+			base = 0 // the prediction lists all its parts
 		}
-		out.Rows = append(out.Rows, []any{name, predicted, measured, difference})
+		out.Rows = append(out.Rows, []any{name, known(predicted), known(measured), known(measured - base)})
 	}
-	of := func(by map[string]float64, class string) any {
+	of := func(by map[string]float64, class string) float64 {
 		if v, ok := by[class]; ok {
 			return v
 		}
-		return nil
+		return math.NaN()
 	}
 
 	for _, class := range classes {
 		predicted, measured := of(p.predicted, class), of(p.kernels, class)
-		if predicted != nil || measured != nil {
+		if known(predicted) != nil || known(measured) != nil {
 			add(strings.TrimSpace(class+" "+strings.Join(p.sources[class], ", ")), predicted, measured)
 		}
 	}
-	if p.kernels != nil && p.measured != nil {
-		add("no kernel: launches, host, scheduler", nil, *p.measured-total(p.kernels))
+	if p.kernels != nil && known(p.measured) != nil {
+		add("no kernel: launches, host, scheduler", math.NaN(), p.measured-total(p.kernels))
 	}
-	add("in all", total(p.predicted), known(p.measured))
+	add("in all", total(p.predicted), p.measured)
 	return out
 }
 
@@ -210,11 +210,7 @@ func predictedPhases(rec arrow.Record, row int) []phase {
 	var source map[string]map[string]string
 	_ = json.Unmarshal([]byte(textOf(rec, "per_ops_source", row)), &source) // optional; nil without sources
 
-	steps := 0.0
-	if osl := cells(rec, "osl", false)(row); osl != nil {
-		steps = *osl - 1
-	}
-
+	steps := cells(rec, "osl", false)(row) - 1
 	var out []phase
 	for _, p := range []struct {
 		name, ops string
@@ -226,7 +222,7 @@ func predictedPhases(rec arrow.Record, row int) []phase {
 		if p.ops == "context" && len(parts["encoder"]) > 0 { // images are encoded in the same step
 			ops, from = both(parts["encoder"], ops), both(source["encoder"], from)
 		}
-		if len(ops) == 0 || p.divide <= 0 {
+		if len(ops) == 0 || !(p.divide > 0) {
 			continue
 		}
 		out = append(out, predictedPhase(p.name, ops, from, p.divide))
@@ -249,7 +245,8 @@ func both[V any](a, b map[string]V) map[string]V {
 const mixedStep = "mixed"
 
 func predictedPhase(name string, ops map[string]float64, source map[string]string, divide float64) phase {
-	p := phase{name: name, predicted: map[string]float64{}, sources: map[string][]string{}, why: "no trace of it"}
+	p := phase{name: name, predicted: map[string]float64{}, sources: map[string][]string{}, measured: math.NaN(),
+		why: "no trace of it"}
 	names := slices.Sorted(maps.Keys(ops))
 	blocks := slices.ContainsFunc(names, func(op string) bool { return classOfOp(op) == classBlock })
 	for _, op := range names {
@@ -379,14 +376,14 @@ func (t *tracedRows) kernels(s *subject, row int) (map[string]map[string]float64
 			return nil, fmt.Sprintf("%s cannot be read: %v", a.Name, err)
 		}
 
-		has := false
+		before := ranks[phase]
 		for _, device := range seen {
 			if device.Incomplete { // its sums would cover only a part of the trace
 				return nil, fmt.Sprintf("%s is not whole: %s", a.Name, device.Warning)
 			}
 
-			if device.Error != "" && empty == "" {
-				empty = a.Name + ": " + device.Error
+			if device.Error != "" {
+				empty = cmp.Or(empty, a.Name+": "+device.Error)
 			}
 
 			for _, p := range device.Phases {
@@ -394,13 +391,9 @@ func (t *tracedRows) kernels(s *subject, row int) (map[string]map[string]float64
 					continue
 				}
 
-				has = true
-
-				if sums[phase] == nil {
+				if ranks[phase]++; sums[phase] == nil {
 					sums[phase] = map[string]float64{}
 				}
-
-				ranks[phase]++
 
 				// An engine may split a batch into several steps before all of it decodes.
 				times := 1.0
@@ -414,8 +407,8 @@ func (t *tracedRows) kernels(s *subject, row int) (map[string]map[string]float64
 			}
 		}
 
-		if !has && lacking[phase] == "" {
-			lacking[phase] = a.Name
+		if ranks[phase] == before {
+			lacking[phase] = cmp.Or(lacking[phase], a.Name)
 		}
 	}
 
