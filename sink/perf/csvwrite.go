@@ -25,10 +25,7 @@ func WriteCSV(w io.Writer, rec arrow.Record) error {
 
 	cells := make([]func(b []byte, row int) []byte, rec.NumCols())
 	for i, name := range table.Names(rec) {
-		var err error
-		if cells[i], err = cellWriter(rec, i); err != nil {
-			return err
-		}
+		cells[i] = cellWriter(rec, i)
 		if i > 0 {
 			buf = append(buf, ',')
 		}
@@ -59,7 +56,7 @@ func WriteCSV(w io.Writer, rec arrow.Record) error {
 }
 
 // cellWriter returns the function that appends a cell of column i.
-func cellWriter(rec arrow.Record, i int) (func(b []byte, row int) []byte, error) {
+func cellWriter(rec arrow.Record, i int) func(b []byte, row int) []byte {
 	var add func(b []byte, row int) []byte
 	arr := rec.Column(i)
 	switch a := arr.(type) {
@@ -70,24 +67,21 @@ func cellWriter(rec arrow.Record, i int) (func(b []byte, row int) []byte, error)
 	case *array.Boolean:
 		add = func(b []byte, row int) []byte { return strconv.AppendBool(b, a.Value(row)) }
 	default:
-		codes, fields, err := table.Codes(rec, rec.ColumnName(i))
-		if err != nil {
-			return nil, err
-		}
+		codes, fields, _ := table.Codes(rec, rec.ColumnName(i)) // of text
 		for i, v := range fields {
 			fields[i] = string(appendText(nil, v))
 		}
 		add = func(b []byte, row int) []byte { return append(b, fields[codes[row]]...) }
 	}
 	if arr.NullN() == 0 {
-		return add, nil
+		return add
 	}
 	return func(b []byte, row int) []byte {
 		if arr.IsNull(row) {
 			return b
 		}
 		return add(b, row)
-	}, nil
+	}
 }
 
 // appendText writes a field of text and quotes it if RFC 4180 requires that.
