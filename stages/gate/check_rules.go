@@ -14,20 +14,23 @@ import (
 	"aicplan/systems"
 )
 
-// rules returns the table for the rules.
-func (s *subject) rules(spec *systems.Spec) (*rules.Table, error) {
-	t := s.shared.table
-	if t == nil {
+// rules returns the table for the rules, or the finding of a table that they cannot judge.
+func (s *subject) rules(spec *systems.Spec) (*rules.Table, finding) {
+	if s.rec == nil {
+		return nil, finding{}
+	}
+
+	if s.shared.table == nil {
 		perf, _ := dedupe.PerfTable(s.ds)
-		var err error
-		if t, err = rules.New(s.rec, perf, s.key()); err != nil {
-			return nil, err
+		t, err := rules.New(s.rec, perf, s.key())
+		if err != nil {
+			return nil, s.cannot(err.Error())
 		}
 		t.Framework, s.shared.table = s.backend(), t
 	}
 
-	t.System = spec
-	return t, nil
+	s.shared.table.System = spec
+	return s.shared.table, finding{}
 }
 
 // backend returns the name of the framework in databases, "" if it is unknown.
@@ -104,13 +107,9 @@ type provenance struct {
 func (c *provenance) prepare(bad problems) { c.spec = bad.system(c.System) }
 
 func (c *provenance) run(s *subject) finding {
-	if s.rows() == 0 {
-		return finding{}
-	}
-
-	t, err := s.rules(c.spec)
-	if err != nil {
-		return s.cannot(err.Error())
+	t, out := s.rules(c.spec)
+	if s.rows() == 0 || t == nil {
+		return out
 	}
 
 	in := s.ds.Info
@@ -119,7 +118,7 @@ func (c *provenance) run(s *subject) finding {
 		want.Backend = s.backend()
 	}
 
-	out := finding{total: s.rows(), limit: strings.TrimSpace(in.Framework + " " + in.Version + " " + in.Device)}
+	out = finding{total: s.rows(), limit: strings.TrimSpace(in.Framework + " " + in.Version + " " + in.Device)}
 	for _, m := range t.Provenance(want) {
 		out.rows = append(out.rows, m.Message)
 	}
@@ -152,13 +151,9 @@ func (c *limits) prepare(bad problems) {
 }
 
 func (c *limits) run(s *subject) finding {
-	if s.rec == nil {
-		return finding{}
-	}
-
-	t, err := s.rules(c.spec)
-	if err != nil {
-		return s.cannot(err.Error())
+	t, out := s.rules(c.spec)
+	if t == nil {
+		return out
 	}
 
 	res := t.Limits(c.Tolerance)
@@ -168,7 +163,7 @@ func (c *limits) run(s *subject) finding {
 	res.Offences = append(res.Offences, watts.Offences...)
 	res.Problems = append(res.Problems, watts.Problems...)
 
-	out := s.found(res, "kernel_source", t.Metric)
+	out = s.found(res, "kernel_source", t.Metric)
 	out.limit = "possible times and power"
 	if c.spec != nil {
 		out.limit += " on " + c.spec.Name
@@ -197,17 +192,12 @@ func (c *limits) run(s *subject) finding {
 type copies struct{}
 
 func (c *copies) run(s *subject) finding {
-	if s.rec == nil {
-		return finding{}
+	t, out := s.rules(nil)
+	if t == nil {
+		return out
 	}
 
-	t, err := s.rules(nil)
-	if err != nil {
-		return s.cannot(err.Error())
-	}
-
-	res := t.Copies()
-	out := s.found(res, t.Metric)
+	out = s.found(t.Copies(), t.Metric)
 	if out.limit = "measurements of their own"; out.ok {
 		out.message = fmt.Sprintf("no group of the %d rows repeats another one to the last digit", s.rows())
 		return out
@@ -224,18 +214,14 @@ func (c *copies) run(s *subject) finding {
 type trend struct{}
 
 func (c *trend) run(s *subject) finding {
-	if s.rec == nil {
-		return finding{}
-	}
-
-	t, err := s.rules(nil)
-	if err != nil {
-		return s.cannot(err.Error())
+	t, out := s.rules(nil)
+	if t == nil {
+		return out
 	}
 
 	apart := t.Outliers()
 	falls, steps := t.Falls()
-	out := s.found(rules.Result{Offences: slices.Concat(apart.Offences, falls.Offences)}, "kernel_source", t.Metric)
+	out = s.found(rules.Result{Offences: slices.Concat(apart.Offences, falls.Offences)}, "kernel_source", t.Metric)
 	out.limit = fmt.Sprintf("%s of outliers, %s if rows are judged along one axis, %s of falls",
 		percent(rules.OutlierShare), percent(rules.LineShare), percent(rules.FallShare))
 
