@@ -74,12 +74,8 @@ func startTicks(pid int) uint64 {
 // kernelHolder describes the process that has a lock on a file, from what the kernel reports. It returns nil
 // if the kernel does not report it, as for processes of other containers.
 func kernelHolder(f *os.File) *Holder {
-	info, err := f.Stat()
-	if err != nil {
-		return nil
-	}
-	at, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
+	var at unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &at) != nil {
 		return nil
 	}
 
@@ -97,8 +93,7 @@ func kernelHolder(f *os.File) *Holder {
 		if err != nil || pid <= 0 {
 			return nil
 		}
-		command, _ := os.ReadFile("/proc/" + words[4] + "/cmdline")
-		h := Self(strings.TrimSpace(strings.ReplaceAll(string(command), "\x00", " ")), "", startTime(pid))
+		h := Self(proc.CommandLine(pid), "", startTime(pid))
 		h.PID, h.StartTicks = pid, startTicks(pid)
 		return &h
 	}
@@ -109,8 +104,8 @@ func kernelHolder(f *os.File) *Holder {
 func startTime(pid int) time.Time {
 	data, _ := os.ReadFile("/proc/stat")
 	_, rest, _ := strings.Cut(string(data), "\nbtime ")
-	boot, _, _ := strings.Cut(rest, "\n")
-	seconds, err := strconv.ParseInt(boot, 10, 64)
+	var seconds int64
+	_, err := fmt.Sscan(rest, &seconds)
 	ticks := startTicks(pid)
 	if err != nil || ticks == 0 {
 		return time.Time{}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"aicplan/sink/base/textutil"
 )
 
 func attributes() *syscall.SysProcAttr {
@@ -34,19 +36,14 @@ func processes() []process {
 	}
 	defer dir.Close()
 
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return nil
-	}
+	names, _ := dir.Readdirnames(-1)
 
 	var out []process
 	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		if p, ok := statOf(pid); ok {
-			out = append(out, p)
+		if pid, err := strconv.Atoi(name); err == nil {
+			if p, ok := statOf(pid); ok {
+				out = append(out, p)
+			}
 		}
 	}
 	return out
@@ -131,37 +128,17 @@ func space() string {
 	return BootID() + "." + strings.Trim(strings.TrimPrefix(link, "pid:"), "[]")
 }
 
-// CommandLine returns the command line of a process, cut to 80 bytes, or "" if it has ended.
+// CommandLine returns the command line of a process, cut to 120 characters, or "" if it has ended.
 func CommandLine(pid int) string {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err != nil {
-		return ""
-	}
-
-	text := strings.TrimSpace(strings.ReplaceAll(string(raw), "\x00", " "))
-	const most = 80
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "..."
-	}
-	return text
+	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return textutil.Clip(strings.TrimSpace(strings.ReplaceAll(string(raw), "\x00", " ")), 120)
 }
 
 // RSS returns the resident memory of a process in bytes, or 0 if it has ended.
 func RSS(pid int) int64 {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0
-	}
-
-	fields := strings.Fields(string(raw))
-	if len(fields) < 2 {
-		return 0
-	}
-
-	pages, err := strconv.ParseInt(fields[1], 10, 64)
-	if err != nil {
-		return 0
-	}
+	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	var size, pages int64
+	_, _ = fmt.Sscan(string(raw), &size, &pages) // the process may have ended
 	return pages * int64(os.Getpagesize())
 }
 
