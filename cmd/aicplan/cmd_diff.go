@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -104,12 +105,7 @@ func (c *diffCmd) compare(a *app, o diff.Options) (*diff.Report, error) {
 		return nil, err
 	}
 
-	if o.Table == "" {
-		o.Table = left.Info.Perf
-	}
-	if o.Table == "" {
-		o.Table = right.Info.Perf
-	}
+	o.Table = cmp.Or(o.Table, left.Info.Perf, right.Info.Perf)
 	if len(o.Key) == 0 {
 		o.Key = caseKey(left, right)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -96,15 +97,13 @@ func (c *describeCmd) Run(a *app) error {
 func (a *app) describeStages(d *description, globs []string) error {
 	var found []stageInfo
 	for _, g := range globs {
-		before := len(found)
-		for _, s := range d.Stages {
-			if plan.MatchAny([]string{g}, s.Address) {
-				found = append(found, s)
-			}
-		}
-		if len(found) == before {
+		fit := slices.DeleteFunc(slices.Clone(d.Stages), func(s stageInfo) bool {
+			return !plan.MatchAny([]string{g}, s.Address)
+		})
+		if len(fit) == 0 {
 			return fmt.Errorf("no stage of the plan fits %q; aicplan describe -v lists them", g)
 		}
+		found = append(found, fit...)
 	}
 
 	a.listStages(found)
@@ -262,11 +261,7 @@ func (a *app) listStages(stages []stageInfo) {
 	}
 
 	for _, s := range stages {
-		text := s.Description
-		if text == "" {
-			text = s.Summary
-		}
-
+		text := cmp.Or(s.Description, s.Summary)
 		if utf8.RuneCountInString(s.Address) > w {
 			fmt.Fprintf(a.stdout, "  %s\n", s.Address)
 			a.hanging(w+3, "", text)
@@ -274,13 +269,12 @@ func (a *app) listStages(stages []stageInfo) {
 			a.hanging(w+3, "  "+s.Address, text)
 		}
 
-		var axes []string
+		axes := ""
 		for _, x := range s.Axes {
-			axes = append(axes, fmt.Sprintf("%s (%d)", x.Name, x.Size))
+			axes += fmt.Sprintf(", %s (%d)", x.Name, x.Size)
 		}
-
-		if len(axes) > 0 {
-			a.hanging(w+3, "", "axes: "+strings.Join(axes, ", "))
+		if axes != "" {
+			a.hanging(w+3, "", "axes: "+axes[2:])
 		}
 	}
 }

@@ -175,16 +175,11 @@ func storedStage(store *checkpoint.Store, address string) (*stage.Dataset, error
 		return nil, nothingOf(store, address)
 	}
 
-	if err != nil {
-		return nil, again(err)
+	var d *stage.Dataset
+	if err == nil {
+		d, err = run.LoadDataset(store, rec)
 	}
-
-	d, err := run.LoadDataset(store, rec)
-	if err != nil {
-		return nil, again(err)
-	}
-
-	return d, nil
+	return d, again(err)
 }
 
 // readStage reads the record at address. The modules may be omitted if the rest is unique.

@@ -16,6 +16,7 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/proc"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/collect"
 	"aicplan/stages/executors"
 	"aicplan/stages/runtimes"
@@ -167,20 +168,13 @@ func (c *taskCmd) measure(a *app, order *executors.Order, task *executors.Task,
 
 // failureTexts returns the messages of failed checks in one line, each shortened.
 func failureTexts(checks []stage.CheckResult) string {
-	const most = 300 // bytes of each message
-	var b strings.Builder
+	text := ""
 	for _, c := range checks {
-		if c.Result != "fail" {
-			continue
+		if c.Result == "fail" {
+			text += fmt.Sprintf("; %s: %s", c.Name, textutil.Clip(strings.ReplaceAll(c.Message, "\n", " "), 300))
 		}
-		text := strings.ReplaceAll(c.Message, "\n", " ")
-		if len(text) > most {
-			text = strings.ToValidUTF8(text[:most], "") + "..."
-		}
-		fmt.Fprintf(&b, "; %s: %s", c.Name, text)
 	}
-
-	return b.String()
+	return text
 }
 
 // taskDir creates and returns the folder for a task's logs.

@@ -33,7 +33,7 @@ func (a *app) viewTable(t arrow.Record, info stage.Info, given bool, total int64
 	var same []string
 	var shown, empty []string
 	for _, n := range names {
-		if text, ok := oneValue(t, n); ok && !given && t.NumRows() > 1 {
+		if text, ok := oneValue(t, n); ok && !given {
 			switch {
 			case text == "":
 				empty = append(empty, n)
@@ -168,27 +168,24 @@ func telling(t arrow.Record, info stage.Info) []string {
 	return out
 }
 
-// oneValue returns the value of a column that is the same in every row, or "" if all are null. It
+// oneValue returns the value of a column that is the same in every row of several, or "" if all are null. It
 // returns false if the values differ.
-func oneValue(t arrow.Record, name string) (string, bool) {
+func oneValue(t arrow.Record, name string) (text string, same bool) {
 	column := table.Index(t, name)
-	for row := 1; row < table.Len(t); row++ {
+	if t.NumRows() < 2 {
+		return "", false
+	}
+	for row := range table.Len(t) {
 		if table.Value(t, column, row) != table.Value(t, column, 0) {
 			return "", false
 		}
 	}
 
-	if t.NumRows() == 0 {
-		return "", false
+	if v := table.Value(t, column, 0); v != nil {
+		text, _ := cellText(v)
+		return text, true
 	}
-
-	v := table.Value(t, column, 0)
-	if v == nil {
-		return "", true
-	}
-
-	text, _ := cellText(v)
-	return text, true
+	return "", true
 }
 
 func columnCells(t arrow.Record, name string) (cells []string, number bool) {
