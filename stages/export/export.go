@@ -16,6 +16,7 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
@@ -26,7 +27,6 @@ import (
 type target struct {
 	layout tree.Layout
 	place  tree.Place
-	table  *catalog.Table // nil if the rows belong to no perf table
 	format string
 	name   string // relative to the output folder, slash-separated
 	path   string // absolute
@@ -68,46 +68,41 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		return nil, err
 	}
 
-	made := &assembly{shape: sh}
-	rec, err := made.join(sets)
-	if err != nil {
+	a := &assembly{Config: c, rc: rc, shape: sh, sets: sets, partial: partial}
+	if err := a.join(); err != nil {
 		return nil, err
 	}
 
 	var leftOut []string
 	if c.Reader == ReaderOld {
-		if rec, leftOut, err = forOldReaders(rec, sh.table); err != nil {
+		if a.rec, leftOut, err = forOldReaders(a.rec, sh.table); err != nil {
 			return nil, err
 		}
 	}
 
-	if err := oneOrigin(rec, c.Layout); err != nil {
+	if err := oneOrigin(a.rec, c.Layout); err != nil {
 		return nil, fmt.Errorf("nothing was written: %w", err)
 	}
 
-	t, err := c.target(tree.PlaceOf(place), partial != "")
-	if err == nil {
-		t.path, err = fileutil.Place(rc.OutDir, t.name)
+	if a.to, err = c.target(tree.PlaceOf(place), partial != ""); err == nil {
+		a.to.path, err = fileutil.Place(rc.OutDir, a.to.name)
 	}
 	if err != nil {
 		return nil, err
 	}
-	t.table = sh.table
 
 	if rc.Claim != nil {
-		if other := rc.Claim(t.path); other != "" {
+		if other := rc.Claim(a.to.path); other != "" {
 			return nil, fmt.Errorf("nothing was written: %s is the file of %s, and one would replace the other; give one "+
-				"another dir or file, or join them in one export", t.path, other)
+				"another dir or file, or join them in one export", a.to.path, other)
 		}
 	}
 
-	key := keyOf(sets[0], sh, rec)
+	a.key = keyOf(sets[0], sh, a.rec)
 	out := &stage.Outcome{Status: stage.StatusOK, Data: sets[0]}
-	var report written
 	writing := func() error {
-		return locked(ctx, rc, filepath.Dir(t.path), func() (err error) {
-			d := payload{sets: sets, rec: rec, key: key, from: made.from, partial: partial}
-			report, out.Artifacts, err = c.write(rc, t, d)
+		return locked(ctx, rc, filepath.Dir(a.to.path), func() (err error) {
+			out.Artifacts, err = a.write()
 			return err
 		})
 	}
@@ -122,13 +117,13 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	}
 
 	out.Counts.Rows = out.Artifacts[0].Rows
-	out.Checks = report.doubts
-	for _, text := range made.words {
+	out.Checks = a.doubts
+	for _, text := range a.words {
 		out.Checks = append(out.Checks, warning("words", "%s", text))
 	}
 
-	if made.dropped != "" {
-		out.Checks = append(out.Checks, warning("power", "%s", made.dropped))
+	if a.dropped != "" {
+		out.Checks = append(out.Checks, warning("power", "%s", a.dropped))
 	}
 
 	if len(leftOut) > 0 {
@@ -138,14 +133,18 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		out.Checks = append(out.Checks, w)
 	}
 
-	for _, n := range made.lacks {
+	for _, n := range a.lacks {
 		rc.Events.Message(rc.Address, "info", n)
 	}
 
-	out.Message = report.text(t.name, out.Artifacts[0]) + made.from.text()
+	out.Message = fmt.Sprintf("%s: %s, %s", a.to.name, textutil.Counted(out.Counts.Rows, "row"), out.Artifacts[0].Digest)
+	if a.merged {
+		out.Message += " (" + a.Text() + ")"
+	}
+	out.Message += a.from.text()
 	out.Values = map[string]cty.Value{
-		"path":  cty.StringVal(t.path),
-		"added": cty.NumberIntVal(int64(report.Added)),
+		"path":  cty.StringVal(a.to.path),
+		"added": cty.NumberIntVal(int64(a.Added)),
 	}
 
 	return out, nil
@@ -252,24 +251,24 @@ func locked(ctx context.Context, rc *stage.RunContext, dir string, do func() err
 }
 
 // join brings every dataset to the perf file's form and joins them.
-func (a *assembly) join(sets []*stage.Dataset) (arrow.Record, error) {
+func (a *assembly) join() error {
 	var recs []arrow.Record
-	for _, ds := range sets {
+	for _, ds := range a.sets {
 		rec, err := a.rows(ds)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := a.fit(rec, keyOf(ds, a.shape, rec)); err != nil {
-			return nil, fmt.Errorf("nothing was written: %w", err)
+			return fmt.Errorf("nothing was written: %w", err)
 		}
 		recs = append(recs, rec)
 	}
 
-	rec, err := join(recs)
-	if err == nil {
-		err = apart(recs, keyOf(sets[0], a.shape, rec))
+	var err error
+	if a.rec, err = join(recs); err == nil {
+		err = apart(recs, keyOf(a.sets[0], a.shape, a.rec))
 	}
-	return rec, err
+	return err
 }
 
 // partly returns why one of the datasets lacks cases; see stage.Info. It returns "" if none does.

@@ -94,11 +94,9 @@ func warning(name, format string, args ...any) stage.CheckResult {
 	return stage.CheckResult{Name: name, Severity: "warn", Result: "warn", Message: fmt.Sprintf(format, args...)}
 }
 
-// doubts returns warnings about the rows of a file. merged is set if some of them come from the file that it
-// replaces.
-func doubts(rec arrow.Record, key []string, t target, merged bool) ([]stage.CheckResult, error) {
-	var out []stage.CheckResult
-	warn := func(name, format string, args ...any) { out = append(out, warning(name, format, args...)) }
+// doubt adds warnings about the rows of the file, of which some may come from the file that it replaces.
+func (a *assembly) doubt(rec arrow.Record, key []string) error {
+	warn := func(name, format string, args ...any) { a.doubts = append(a.doubts, warning(name, format, args...)) }
 	ix := table.NewKeyIndex(key, table.KeyOptions{Missing: tree.Defaults})
 	ids := ix.Number(rec)
 	known, example := 0, -1 // keys are numbered by their first row
@@ -114,9 +112,9 @@ func doubts(rec arrow.Record, key []string, t target, merged bool) ([]stage.Chec
 		which := fmt.Sprintf("%d of %d rows repeat the key of a row before them, for example %s",
 			len(ids)-known, len(ids), table.Describe(rec, example, key))
 		seen := "first"
-		switch tab := t.table; {
+		switch tab := a.table; {
 		case tab != nil && tab.Repeats == catalog.GiveUp:
-			return nil, fmt.Errorf(
+			return fmt.Errorf(
 				"nothing was written: %s; readers of %s give up on the whole table then. A dedupe before the export keeps one of "+
 					"each",
 				which,
@@ -129,7 +127,7 @@ func doubts(rec arrow.Record, key []string, t target, merged bool) ([]stage.Chec
 		warn("duplicates", "%s; readers see the %s of each. A dedupe before the export keeps one", which, seen)
 	}
 
-	if t.layout == tree.Flat || merged {
+	if a.to.layout == tree.Flat || a.merged {
 		for _, name := range []string{"framework", "version", "device"} {
 			if seen := table.Distinct(rec, name); len(seen) > 1 {
 				warn(name, "the rows are of several %ss (%s), and readers of one file take them for one", name,
@@ -143,7 +141,7 @@ func doubts(rec arrow.Record, key []string, t target, merged bool) ([]stage.Chec
 			warn("spaces", "%s", text)
 		}
 		seen := table.Distinct(rec, name)
-		if at := slices.IndexFunc(seen, readsAsNumber); at >= 0 && t.format == CSV && !slices.Contains(identity, name) {
+		if at := slices.IndexFunc(seen, readsAsNumber); at >= 0 && a.to.format == CSV && !slices.Contains(identity, name) {
 			warn(
 				"numbers",
 				"the column %s is text and has %q, which readers of CSV take for a number; Parquet keeps it text",
@@ -153,7 +151,7 @@ func doubts(rec arrow.Record, key []string, t target, merged bool) ([]stage.Chec
 		}
 	}
 
-	if spec, err := systems.Load(t.place.System); err == nil && t.layout != tree.Flat {
+	if spec, err := systems.Load(a.to.place.System); err == nil && a.to.layout != tree.Flat {
 		if col, err := table.Strings(rec, "device"); err == nil && col.Len() > 0 {
 			if match, known := spec.MatchesDevice(col.Values[0]); known && !match {
 				warn("device", "the rows were measured on %q, and the folder is of %s (%s)",
@@ -162,5 +160,5 @@ func doubts(rec arrow.Record, key []string, t target, merged bool) ([]stage.Chec
 		}
 	}
 
-	return out, nil
+	return nil
 }

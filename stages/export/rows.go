@@ -14,6 +14,7 @@ import (
 	"aicplan/sink/catalog"
 	"aicplan/sink/rules"
 	"aicplan/sink/table"
+	"aicplan/sink/tree"
 )
 
 var identity = []string{"framework", "version", "device", "op_name", "kernel_source"}
@@ -26,13 +27,24 @@ type shape struct {
 	strict  bool // words that readers do not know are errors, not notes
 }
 
-// assembly brings datasets to the form of their perf file, and collects what a reader of the file may want to know.
+// assembly is one export: the datasets, the file and what a reader of it may want to know.
 type assembly struct {
+	*Config
+	rc *stage.RunContext
 	shape
+	to      target
+	sets    []*stage.Dataset
+	partial string       // why the sets lack cases, or ""
+	rec     arrow.Record // the rows of the sets in the form of the file
+	key     []string
 	from    origin
 	lacks   []string // columns that the file is written without
 	words   []string // that readers do not know
 	dropped string   // why the file has no power although rows have
+
+	tree.MergeReport
+	merged bool
+	doubts []stage.CheckResult
 }
 
 // rows brings a dataset to the form of its perf file: identity columns

@@ -16,28 +16,12 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
-	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 	"aicplan/stages/dedupe"
 	"aicplan/systems"
 )
-
-// written counts the rows of a written file.
-type written struct {
-	tree.MergeReport
-	merged bool
-	doubts []stage.CheckResult
-}
-
-func (w written) text(name string, a stage.Artifact) string {
-	s := fmt.Sprintf("%s: %s, %s", name, textutil.Counted(a.Rows, "row"), a.Digest)
-	if w.merged {
-		s += " (" + w.Text() + ")"
-	}
-	return s
-}
 
 // join puts the datasets of one table below each other.
 func join(recs []arrow.Record) (arrow.Record, error) {
@@ -94,151 +78,140 @@ func apart(recs []arrow.Record, key []string) error {
 	return nil
 }
 
-// payload is what an export writes.
-type payload struct {
-	sets    []*stage.Dataset
-	rec     arrow.Record
-	key     []string
-	from    origin
-	partial string
-}
-
 // stage puts the rows in their order. Rows that came from one file, and are all of
 // the new one, keep the order that they had there.
-func (d payload) stage(batch *fileutil.Batch, t target, rec arrow.Record, w written) (string, error) {
-	if len(d.sets) == 1 && d.sets[0].Planned == nil && w.Kept == 0 {
-		return tree.StageInOrder(batch, t.path, rec)
+func (a *assembly) stage(batch *fileutil.Batch, rec arrow.Record) (string, error) {
+	if len(a.sets) == 1 && a.sets[0].Planned == nil && a.Kept == 0 {
+		return tree.StageInOrder(batch, a.to.path, rec)
 	}
 
-	order := d.key
-	if t.table != nil {
-		order = t.table.FileOrder(d.key)
+	order := a.key
+	if a.table != nil {
+		order = a.table.FileOrder(order)
 	}
-	return tree.Stage(batch, t.path, rec, order)
+	return tree.Stage(batch, a.to.path, rec, order)
 }
 
 // write merges with the existing file if the block asks for it, and writes the table and what belongs to it: all of
 // them or none. It reports all errors before the first file gets its name. The caller holds the lock of the folder. The
 // table is the first of the files.
-func (c *Config) write(rc *stage.RunContext, t target, d payload) (w written, files []stage.Artifact, err error) {
-	w = written{MergeReport: tree.MergeReport{Added: table.Len(d.rec)}}
-	rec, key := d.rec, d.key
-	if c.merges() {
-		data, err := fileutil.ReadFile(t.path)
+func (a *assembly) write() (files []stage.Artifact, err error) {
+	a.Added = table.Len(a.rec)
+	rec, key := a.rec, a.key
+	if a.merges() {
+		data, err := fileutil.ReadFile(a.to.path)
+		var old arrow.Record
+		if err == nil {
+			old, err = tree.Decode(a.to.path, data)
+		}
+
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
-			return w, nil, fmt.Errorf("the file to merge with cannot be read, and nothing was changed: %w", err)
+			return nil, fmt.Errorf("the file to merge with cannot be read, and nothing was changed: %w", err)
 		default:
-			old, err := tree.Decode(t.path, data)
-			if err != nil {
-				return w, nil, fmt.Errorf("the file to merge with cannot be read, and nothing was changed: %w", err)
-			}
-
-			if t.table != nil {
+			if a.table != nil {
 				// Also with the columns that only the file has: its rows may differ by them alone.
-				key = t.table.KeyOf(old, rec)
+				key = a.table.KeyOf(old, rec)
 			}
 
-			merged, rep, err := tree.Merge(old, rec, key)
-			if err != nil {
-				return w, nil, fmt.Errorf("%s: %w", t.name, err)
+			if rec, a.MergeReport, err = tree.Merge(old, rec, key); err != nil {
+				return nil, fmt.Errorf("%s: %w", a.to.name, err)
 			}
-
-			rec, w.MergeReport, w.merged = merged, rep, true
+			a.merged = true
 		}
 	}
 
-	if w.doubts, err = doubts(rec, key, t, w.merged); err != nil {
-		return w, nil, err
+	if err := a.doubt(rec, key); err != nil {
+		return nil, err
 	}
 
-	if t.format == CSV {
+	if a.to.format == CSV {
 		if err := tree.CheckCSV(rec); err != nil {
-			return w, nil, fmt.Errorf("%s: %w", t.name, err)
+			return nil, fmt.Errorf("%s: %w", a.to.name, err)
 		}
 	}
 
 	var batch fileutil.Batch
 	defer batch.Discard()
 
-	digest, err := d.stage(&batch, t, rec, w)
+	digest, err := a.stage(&batch, rec)
 	if err != nil {
-		return w, nil, err
+		return nil, err
 	}
 
-	files = []stage.Artifact{{Path: t.path, Digest: digest, Rows: table.Len(rec)}}
+	files = []stage.Artifact{{Path: a.to.path, Digest: digest, Rows: table.Len(rec)}}
+	if err := a.beside(&batch, &files); err != nil {
+		return nil, fmt.Errorf("nothing was written: %w", err)
+	}
+	return files, batch.Commit()
+}
 
-	if t.layout == tree.Families {
-		if err := c.sidecars(&batch, t, d, &files[0], w.Kept); err != nil {
-			return w, nil, fmt.Errorf("nothing was written: %w", err)
+// beside stages what belongs to the table, which is the first of the files.
+func (a *assembly) beside(batch *fileutil.Batch, files *[]stage.Artifact) error {
+	if a.to.layout == tree.Families {
+		if err := a.sidecars(batch, &(*files)[0]); err != nil {
+			return err
 		}
 	}
 
-	if declared := d.sets[0].Info.Declared; declared != nil && declared.Name == t.place.Table {
-		schema := filepath.Join(filepath.Dir(t.path), catalog.SchemaFile(declared.Name))
-		err := restage(&batch, schema, func([]byte) ([]byte, error) { return declared.Encode(), nil })
-		if err != nil {
-			return w, nil, fmt.Errorf("nothing was written: %w", err)
+	if declared := a.sets[0].Info.Declared; declared != nil && declared.Name == a.to.place.Table {
+		schema := filepath.Join(filepath.Dir(a.to.path), catalog.SchemaFile(declared.Name))
+		if err := restage(batch, schema, func([]byte) ([]byte, error) { return declared.Encode(), nil }); err != nil {
+			return err
 		}
 	}
 
-	spec, err := c.systemSpec(&batch, rc, t)
+	spec, err := a.systemSpec(batch)
 	if err == nil {
-		files[0].Beside, err = c.besideSpecs(&batch, rc, t, d.partial != "" || unanswered(d.sets))
+		(*files)[0].Beside, err = a.besideSpecs(batch)
 	}
-
-	if err != nil {
-		return w, nil, fmt.Errorf("nothing was written: %w", err)
-	}
-
-	return w, append(files, spec...), batch.Commit()
+	*files = append(*files, spec...)
+	return err
 }
 
 // sidecars stages the description of the tables in a folder of a database, and sets the entry of file. The sources of
 // rows that a merge keeps stay.
-func (c *Config) sidecars(batch *fileutil.Batch, t target, d payload, file *stage.Artifact, kept int) error {
-	dir := filepath.Dir(t.path)
+func (a *assembly) sidecars(batch *fileutil.Batch, file *stage.Artifact) error {
+	dir, place := filepath.Dir(a.to.path), a.to.place
 	meta := filepath.Join(dir, tree.MetaFile)
-	info := d.sets[0].Info
+	info := a.sets[0].Info
 	rows := int64(file.Rows)
 	entry := tree.TableMeta{
-		CollectorRef: c.CollectorRef, CasePlanHash: casePlanHash(d.sets), CollectedAt: collectedAt(d.sets),
+		CollectorRef: a.CollectorRef, CasePlanHash: casePlanHash(a.sets), CollectedAt: collectedAt(a.sets),
 		Rows: &rows, Status: tree.Complete, DataHash: file.Digest,
 	}
-	if d.partial != "" || unanswered(d.sets) {
+	if a.lacksCases() {
 		entry.Status = tree.Partial
 	}
 
-	before, err := keptFrom(meta, t.place.Table, kept)
+	before, err := keptFrom(meta, place.Table, a.Kept)
 	if err != nil {
 		return err
 	}
 
-	from := d.from.and(before)
+	from := a.from.and(before)
 	from.into(&entry)
-
 	if from.collected > 0 {
-		entry.CollectorHash = collectorHash(d.sets)
+		entry.CollectorHash = collectorHash(a.sets)
 	}
 
-	rt := tree.Runtime{Framework: t.place.Backend, Version: t.place.Version, Image: info.Image,
-		ImageDigest: info.ImageDigest}
+	rt := tree.Runtime{Framework: place.Backend, Version: place.Version, Image: info.Image, ImageDigest: info.ImageDigest}
 	err = restage(batch, meta, func(data []byte) ([]byte, error) {
-		u := tree.Update{Table: t.place.Table, Entry: entry, Schema: c.Sidecar, Kept: kept}
+		u := tree.Update{Table: place.Table, Entry: entry, Schema: a.Sidecar, Kept: a.Kept}
 		text, err := tree.NextMeta(data, meta, rt, u)
 		if err == nil {
-			file.Entry, err = tree.EntryDigest(text, t.place.Table)
+			file.Entry, err = tree.EntryDigest(text, place.Table)
 		}
 		return text, err
 	})
-	if err != nil || len(c.Reuse) == 0 {
+	if err != nil || len(a.Reuse) == 0 {
 		return err
 	}
 
 	reuse := filepath.Join(dir, tree.ReuseFile)
 	return restage(batch, reuse, func(data []byte) ([]byte, error) {
-		return tree.NextReuse(data, reuse, c.reuseEntries())
+		return tree.NextReuse(data, reuse, a.reuseEntries())
 	})
 }
 
@@ -258,18 +231,17 @@ func restage(batch *fileutil.Batch, path string, next func(data []byte) ([]byte,
 	return err
 }
 
-// unanswered reports whether a planned case has neither a row nor an unsupported
+// lacksCases reports whether the data is partial, or a planned case has neither a row nor an unsupported
 // configuration as the reason.
-func unanswered(sets []*stage.Dataset) bool {
-	for _, ds := range sets {
+func (a *assembly) lacksCases() bool {
+	for _, ds := range a.sets {
 		for _, lost := range dedupe.LostCases(ds) {
 			if lost.Class != "unsupported_config" {
 				return true
 			}
 		}
 	}
-
-	return false
+	return a.partial != ""
 }
 
 // casePlanHash digests the ids of all planned cases; "" when no cases were
@@ -349,21 +321,22 @@ func noSpec(system string) string {
 
 // systemSpec stages <system>.yaml next to the data folder, where readers look for
 // it. A file that is there stays.
-func (c *Config) systemSpec(batch *fileutil.Batch, rc *stage.RunContext, t target) ([]stage.Artifact, error) {
-	if !c.SystemSpec || t.layout == tree.Flat {
+func (a *assembly) systemSpec(batch *fileutil.Batch) ([]stage.Artifact, error) {
+	system := a.to.place.System
+	if !a.SystemSpec || a.to.layout == tree.Flat {
 		return nil, nil
 	}
 
-	src, ok := systems.Source(t.place.System)
+	src, ok := systems.Source(system)
 	if !ok {
-		return nil, errors.New(noSpec(t.place.System))
+		return nil, errors.New(noSpec(system))
 	}
 
-	if c.Reader == ReaderOld {
+	if a.Reader == ReaderOld {
 		src = bytes.ReplaceAll(src, []byte("bfloat16_tc_flops:"), []byte("float16_tc_flops:"))
 	}
 
-	full, err := c.within(rc.OutDir, t.place.System+".yaml")
+	full, err := a.within(a.rc.OutDir, system+".yaml")
 	if err != nil {
 		return nil, err
 	}
