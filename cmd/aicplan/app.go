@@ -180,9 +180,7 @@ func (a *app) report(cfg *config.Config, diags hcl.Diagnostics) error {
 	if cfg != nil {
 		files = cfg.Files()
 	}
-	if err := config.WriteDiagnostics(a.stderr, files, diags, a.width(), a.colorErr()); err != nil {
-		return err
-	}
+	a.diagnose(files, diags)
 	if diags.HasErrors() && a.diagnosed != nil {
 		if err := a.diagnosed(diagsJSON(files, diags)); err != nil {
 			return err
@@ -190,6 +188,11 @@ func (a *app) report(cfg *config.Config, diags hcl.Diagnostics) error {
 	}
 
 	return exitIf(diags.HasErrors(), run.ExitError)
+}
+
+// diagnose prints diagnostics. An error of stderr cannot be reported.
+func (a *app) diagnose(files map[string]*hcl.File, diags hcl.Diagnostics) {
+	_ = config.WriteDiagnostics(a.stderr, files, diags, a.width(), a.colorErr())
 }
 
 // open opens the state folder. Each warning is printed once. A label distinguishes concurrent writers.
@@ -222,12 +225,7 @@ func reading(readOnly bool) checkpoint.Options {
 
 // plan loads a plan and builds it.
 func (a *app) plan(ctx context.Context, f planFlags, opts plan.Options) (*plan.Plan, error) {
-	store, err := a.store()
-	if err != nil {
-		return nil, err
-	}
-
-	cfg, err := a.load(f)
+	store, cfg, err := a.configured(f)
 	if err != nil {
 		return nil, err
 	}
@@ -236,15 +234,20 @@ func (a *app) plan(ctx context.Context, f planFlags, opts plan.Options) (*plan.P
 	return p, a.report(cfg, diags)
 }
 
+// configured returns the state folder, and a plan that was read.
+func (a *app) configured(f planFlags) (*checkpoint.Store, *config.Config, error) {
+	store, err := a.store()
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg, err := a.load(f)
+	return store, cfg, err
+}
+
 // planStage plans the stage at an address and what it needs. With cases, the plan examines the stage's single cases
 // even if a checkpoint exists.
 func (a *app) planStage(f planFlags, address string, cases bool) (*plan.Stage, error) {
-	store, err := a.store()
-	if err != nil {
-		return nil, err
-	}
-
-	cfg, err := a.load(f)
+	store, cfg, err := a.configured(f)
 	if err != nil {
 		return nil, err
 	}

@@ -20,10 +20,7 @@ func (a *app) approve(sum plan.Summary, after time.Duration) error {
 	if sum.Totals.Seconds <= after.Seconds() {
 		return nil
 	}
-	if err := a.viewSummary(sum, false); err != nil {
-		return err
-	}
-
+	a.viewSummary(sum, false)
 	fmt.Fprintf(a.stdout, "\nMeasuring is estimated to take %s. Go on? Only yes is taken: ",
 		textutil.Duration(sum.Totals.Seconds))
 

@@ -67,9 +67,7 @@ func TestPlanHidesNothing(t *testing.T) {
 		}
 		copied := sum
 		copied.Stages = append([]plan.StageSummary(nil), sum.Stages...)
-		if err := a.viewSummary(copied, false); err != nil {
-			t.Fatal(err)
-		}
+		a.viewSummary(copied, false)
 		text := strings.Join(strings.Fields(out.String()), " ")
 		for _, want := range []string{reason, "20 to collect, 100 reused, about 10s",
 			`collect.op["attention_context_of_a_long_name"] 5 to collect`} {

@@ -120,9 +120,7 @@ func (a *app) format(src []byte, name string) ([]byte, error) {
 	}
 
 	if diags.HasErrors() {
-		if err := config.WriteDiagnostics(a.stderr, files, diags, a.width(), a.colorErr()); err != nil {
-			return nil, err
-		}
+		a.diagnose(files, diags)
 		return nil, exitError(run.ExitError)
 	}
 

@@ -56,13 +56,9 @@ func (c *planCmd) Run(a *app) error {
 	}
 
 	sum := plan.Summarize(p)
-	if c.JSON {
-		err = a.json(sum)
-	} else {
-		err = a.viewSummary(sum, c.Verbose)
-	}
-
-	if err != nil {
+	if !c.JSON {
+		a.viewSummary(sum, c.Verbose)
+	} else if err := a.json(sum); err != nil {
 		return err
 	}
 

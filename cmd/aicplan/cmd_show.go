@@ -44,7 +44,8 @@ func (c *showCmd) Run(a *app) error {
 		}
 
 		fmt.Fprint(a.stdout, view("saved", s))
-		return a.viewSummary(s.Summary, false)
+		a.viewSummary(s.Summary, false)
+		return nil
 	}
 
 	store, err := a.store()

@@ -18,7 +18,7 @@ var signs = map[stage.Action]string{
 
 // viewSummary prints a plan for people, one line per stage. With verbose, it adds how the number of cases
 // of each grid was derived.
-func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
+func (a *app) viewSummary(sum plan.Summary, verbose bool) {
 	declared := fold(sum.Stages)
 	shorten(sum.Stages)
 	w := addressWidth(sum.Stages)
@@ -82,8 +82,7 @@ func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 		wrapped(&b, wide, 2, "", sum.Line())
 	}
 
-	_, err := fmt.Fprint(a.stdout, b.String())
-	return err
+	fmt.Fprint(a.stdout, b.String())
 }
 
 // fold selects the grids that are shown on the line of the only collect that reads them. The result maps
