@@ -54,7 +54,7 @@ func (c *taskCmd) Run(a *app) error {
 		}
 	})
 
-	state, message := c.measure(a, order, task, signals.stop)
+	state, message := c.measure(a, order, task, signals.stop.Done())
 	close(ended)
 	beating.Wait()
 
@@ -204,32 +204,31 @@ func (a *app) invocation(c planFlags, opts plan.Options) (executors.Invocation, 
 // taskSignals handles the signals of a task. Slurm sends USR1 before the time limit and TERM at the end
 // of the job.
 type taskSignals struct {
-	stop  chan struct{} // closed by the first signal
-	once  sync.Once
-	term  chan struct{}
-	got   chan os.Signal
-	limit atomic.Bool // USR1 arrived, TERM did not
+	stop, term context.Context    // end at the first signal, and at TERM
+	drain      context.CancelFunc // stops measuring after the cases in flight
+	got        chan os.Signal
+	limit      atomic.Bool // USR1 arrived, TERM did not
 }
 
 func watchSignals() *taskSignals {
-	s := &taskSignals{stop: make(chan struct{}), term: make(chan struct{}), got: make(chan os.Signal, 4)}
+	s := &taskSignals{got: make(chan os.Signal, 4)}
+	s.stop, s.drain = context.WithCancel(context.Background())
+	term, end := context.WithCancel(context.Background())
+	s.term = term
 	signal.Notify(s.got, syscall.SIGUSR1, syscall.SIGTERM, os.Interrupt)
 	go func() {
-		var end sync.Once
 		for sig := range s.got {
 			s.limit.Store(sig == syscall.SIGUSR1)
 			if sig != syscall.SIGUSR1 {
-				end.Do(func() { close(s.term) })
+				end()
 			}
 			s.drain()
 		}
+		end()
 	}()
 
 	return s
 }
-
-// drain stops measuring after the cases in flight.
-func (s *taskSignals) drain() { s.once.Do(func() { close(s.stop) }) }
 
 func (s *taskSignals) close() {
 	signal.Stop(s.got)
@@ -239,7 +238,7 @@ func (s *taskSignals) close() {
 // awaitEnd waits for TERM, which Slurm sends to a job that it requeues.
 func (s *taskSignals) awaitEnd() {
 	select {
-	case <-s.term:
+	case <-s.term.Done():
 	case <-time.After(30 * time.Second):
 	}
 }

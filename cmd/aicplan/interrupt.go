@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 	"time"
 
@@ -93,12 +92,9 @@ func interruptible(grace time.Duration) (context.Context, <-chan struct{}, func(
 		}
 	}()
 
-	var once sync.Once
 	return ctx, stop, func() {
-		once.Do(func() {
-			signal.Stop(signals)
-			close(ended)
-			cancel()
-		})
+		signal.Stop(signals)
+		close(ended)
+		cancel()
 	}
 }
