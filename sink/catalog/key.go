@@ -31,10 +31,10 @@ func (t *Table) KeyOf(recs ...arrow.Record) []string {
 
 // severalLanes reports whether rows of one key in rec differ by their lane.
 func (t *Table) severalLanes(rec arrow.Record, key []string) bool {
-	if t.Lanes == "" || !table.Has(rec, "kernel_source") {
+	if t.Lanes == "" {
 		return false
 	}
-	kernels, words, err := table.Codes(rec, "kernel_source")
+	kernels, err := table.Strings(rec, "kernel_source")
 	if err != nil {
 		return false
 	}
@@ -42,14 +42,10 @@ func (t *Table) severalLanes(rec arrow.Record, key []string) bool {
 
 	first := map[uint32]string{} // lane by key
 	for row, id := range ids {
-		kernel := ""
-		if code := kernels[row]; code >= 0 {
-			kernel = words[code]
-		}
-		lane, seen := first[id]
-		if !seen {
-			first[id] = t.lane(kernel)
-		} else if lane != t.lane(kernel) {
+		own := t.lane(kernels.Values[row])
+		if lane, seen := first[id]; !seen {
+			first[id] = own
+		} else if lane != own {
 			return true
 		}
 	}

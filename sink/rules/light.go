@@ -66,7 +66,7 @@ func (r *reader) num(name string) float64 {
 		c, _ = table.Int64s(r.rec, name)
 		r.ints[name] = c
 	}
-	if c == nil || c.Null(r.row) || c.Values[r.row] < 0 {
+	if c.Null(r.row) || c.Values[r.row] < 0 {
 		r.bad = true
 		return 0
 	}
@@ -87,7 +87,7 @@ func (r *reader) word(name string) string {
 		c, _ = table.Strings(r.rec, name)
 		r.words[name] = c
 	}
-	if c == nil || c.Null(r.row) {
+	if c.Null(r.row) {
 		r.bad = true
 		return ""
 	}

@@ -29,11 +29,7 @@ func (t *Table) Power() (out Result, ok bool) {
 		return out, false
 	}
 
-	own, err := table.Float64s(t.Rec, "power_limit")
-	if err != nil {
-		own = nil
-	}
-
+	own, _ := table.Float64s(t.Rec, "power_limit") // nil if there is none
 	var values, shares []float64
 	for i := range watts.Values {
 		v, known := watts.At(i)
@@ -78,10 +74,6 @@ func (t *Table) powerLimit(own *table.Col[float64], row int) float64 {
 	limit := 0.0
 	if t.System != nil {
 		limit = t.System.GPU.Power
-	}
-
-	if own == nil {
-		return limit
 	}
 
 	if v, ok := own.At(row); ok && v > 0 && v <= mostWatts && (limit == 0 || v < limit) {

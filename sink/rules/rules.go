@@ -135,13 +135,15 @@ func (t *Table) milliseconds() float64 {
 	return 1
 }
 
-// number formats a value with at most four significant digits.
-func number(v float64) string {
+// Number formats a value for messages: integers in full, others with at most so many significant digits.
+func Number(v float64, digits int) string {
 	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
-	return strconv.FormatFloat(v, 'g', 4, 64)
+	return strconv.FormatFloat(v, 'g', digits, 64)
 }
+
+func number(v float64) string { return Number(v, 4) }
 
 // rank returns the value at a share of sorted values.
 func rank(sorted []float64, share float64) float64 {

@@ -46,17 +46,14 @@ func Schema(rec arrow.Record, t *catalog.Table, o SchemaOptions) []string {
 		lacking := arr.NullN()
 		switch {
 		case name == "kernel_source": // a text in a key may be empty
-			if col, err := table.Strings(rec, name); err == nil {
-				lacking = table.Empty(col)
-			}
+			col, _ := table.Strings(rec, name)
+			lacking = table.Empty(col)
 
 		case want.Role == catalog.Key && want.Type.ID() == arrow.FLOAT64:
-			if col, err := table.Float64s(rec, name); err == nil {
-				lacking = 0
-				for i := range arr.Len() {
-					if v, ok := col.At(i); !ok || math.IsNaN(v) || math.IsInf(v, 0) {
-						lacking++
-					}
+			col, _ := table.Float64s(rec, name)
+			for _, v := range col.Values { // those of null rows are 0
+				if math.IsNaN(v) || math.IsInf(v, 0) {
+					lacking++
 				}
 			}
 		}
@@ -125,17 +122,8 @@ func unknownWords(rec arrow.Record, name string, declared, old bool) []string {
 		}
 		return nil
 	}
-	col, err := table.Strings(rec, name)
-	if err != nil {
-		return nil
-	}
 	var out []string
-	seen := map[string]bool{}
-	for i, w := range col.Values {
-		if col.Null(i) || seen[w] {
-			continue
-		}
-		seen[w] = true
+	for _, w := range table.Distinct(rec, name) {
 		switch now, err := catalog.Word(name, w); {
 		case err != nil:
 			out = append(out, err.Error())

@@ -86,11 +86,6 @@ func (s *subject) countValues(name, col string) (float64, error) {
 		return float64(arr.NullN()), nil
 	}
 
-	seen := map[string]bool{}
-	for i := range arr.Len() {
-		if arr.IsValid(i) {
-			seen[table.Text(arr, i)] = true
-		}
-	}
-	return float64(len(seen)), nil
+	_, n := table.Number(s.rec, col)
+	return float64(n - min(arr.NullN(), 1)), nil // null is no value
 }

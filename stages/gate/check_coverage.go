@@ -68,10 +68,21 @@ func (c *coverage) run(s *subject) finding {
 
 	ix := table.NewKeyIndex(key, table.KeyOptions{Missing: tree.Defaults})
 	ids := ix.Number(want)
-	state := make([]rowState, ix.Len())
+	state := make([]rowState, ix.Len()) // of the keys that the data has
 	if s.rec != nil {
-		if err := c.answers(s, ix, state); err != nil {
+		fit, err := s.usable()
+		if err != nil {
 			return failed(err.Error())
+		}
+
+		for i, id := range ix.Number(s.rec) {
+			switch {
+			case int(id) >= len(state):
+			case fit[i]:
+				state[id] = answered
+			default:
+				state[id] = max(state[id], unusable)
+			}
 		}
 	}
 
@@ -86,25 +97,6 @@ const (
 	unusable
 	answered
 )
-
-// answers sets the states of the keys that the data has.
-func (c *coverage) answers(s *subject, ix *table.KeyIndex, state []rowState) error {
-	fit, err := s.usable()
-	if err != nil {
-		return err
-	}
-
-	for i, id := range ix.Number(s.rec) {
-		switch {
-		case int(id) >= len(state):
-		case fit[i]:
-			state[id] = answered
-		default:
-			state[id] = max(state[id], unusable)
-		}
-	}
-	return nil
-}
 
 // wanted returns the rows that must be covered, and the columns that identify them in the data. want is
 // nil if the dataset has no planned cases.

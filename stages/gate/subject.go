@@ -175,13 +175,7 @@ func (s *subject) worst(list []rules.Offence, columns ...string) []string {
 	return out
 }
 
-// number formats a value for messages: integers in full, others with six digits.
-func number(v float64) string {
-	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	}
-	return strconv.FormatFloat(v, 'g', 6, 64)
-}
+func number(v float64) string { return rules.Number(v, 6) }
 
 func percent(v float64) string { return strconv.FormatFloat(100*v, 'f', 2, 64) + " %" }
 

@@ -69,9 +69,7 @@ func (c *Config) tasksOf(m *collect.Measurement, ds *stage.Dataset, sampled []in
 		}
 
 		pt := point{row: row}
-		if kernels != nil {
-			pt.kernel = kernels.Values[row]
-		}
+		pt.kernel, _ = kernels.At(row)
 		if all := m.Points(at.task); all != nil {
 			pt.at = all[at.point]
 		}
