@@ -415,20 +415,16 @@ func (t *Table) implausible() (out []string) {
 		add("isl", "not 1", func(v int64, _ int) bool { return v != 1 })
 	}
 	for _, pair := range bounds().Ordered {
-		if most, err := table.Int64s(t.Rec, pair[1]); err == nil {
-			add(pair[0], "above "+pair[1], func(v int64, row int) bool { return !most.Null(row) && v > most.Values[row] })
-		}
+		most, _ := table.Int64s(t.Rec, pair[1]) // nil if there is none
+		add(pair[0], "above "+pair[1], func(v int64, row int) bool { return !most.Null(row) && v > most.Values[row] })
 	}
 	return out
 }
 
 // notProduct returns a function that reports whether a value is not the product of two other columns of its row.
 func (t *Table) notProduct(a, b string) func(v int64, row int) bool {
-	x, err := table.Int64s(t.Rec, a)
-	y, err2 := table.Int64s(t.Rec, b)
-	if err != nil || err2 != nil {
-		return func(int64, int) bool { return false }
-	}
+	x, _ := table.Int64s(t.Rec, a) // nil if there is none
+	y, _ := table.Int64s(t.Rec, b)
 	return func(v int64, row int) bool { return !x.Null(row) && !y.Null(row) && v != x.Values[row]*y.Values[row] }
 }
 

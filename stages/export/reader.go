@@ -39,13 +39,9 @@ func forOldReaders(rec arrow.Record, t *catalog.Table) (out arrow.Record, lines 
 
 	drop := make([]bool, rec.NumRows())
 	for _, name := range table.Names(rec) {
-		if catalog.Words(name) == nil || name == "nccl_dtype" {
-			continue
-		}
-
 		col, err := table.Strings(rec, name)
-		if err != nil {
-			return nil, nil, err
+		if catalog.Words(name) == nil || name == "nccl_dtype" || err != nil {
+			continue
 		}
 
 		words := slices.Clone(col.Values)
@@ -68,12 +64,7 @@ func forOldReaders(rec arrow.Record, t *catalog.Table) (out arrow.Record, lines 
 		rec = table.WithColumn(rec, name, table.Texts(words, nil))
 	}
 
-	single, err := singleHeads(rec, t, drop)
-	if err != nil {
-		return nil, nil, err
-	}
-
-	lines = append(lines, single...)
+	lines = append(lines, singleHeads(rec, t, drop)...)
 	rec = table.Filter(rec, func(row int) bool { return !drop[row] })
 	if rec.NumRows() == 0 {
 		return nil, nil, fmt.Errorf("no row is left for the readers of %s: %v", ReaderOld, lines)
@@ -84,7 +75,7 @@ func forOldReaders(rec arrow.Record, t *catalog.Table) (out arrow.Record, lines 
 
 // singleHeads marks attention rows whose dtype, key/value heads, head width
 // and window occur with one number of query heads only.
-func singleHeads(rec arrow.Record, t *catalog.Table, drop []bool) ([]string, error) {
+func singleHeads(rec arrow.Record, t *catalog.Table, drop []bool) (lines []string) {
 	var slice []string
 	switch t.Name {
 	case "context_attention_perf":
@@ -92,19 +83,11 @@ func singleHeads(rec arrow.Record, t *catalog.Table, drop []bool) ([]string, err
 	case "generation_attention_perf":
 		slice = []string{"kv_cache_dtype", "kv", "head_dim", "window_size"}
 	default:
-		return nil, nil
+		return nil
 	}
 
-	heads, err := table.Int64s(rec, "num_heads")
-	if err != nil {
-		return nil, err
-	}
-
-	kv, err := table.Int64s(rec, "num_key_value_heads")
-	if err != nil {
-		return nil, err
-	}
-
+	heads, _ := table.Int64s(rec, "num_heads") // the table requires both
+	kv, _ := table.Int64s(rec, "num_key_value_heads")
 	shared := slices.Clone(kv.Values)
 	for i, h := range heads.Values {
 		if shared[i] == h {
@@ -123,7 +106,6 @@ func singleHeads(rec arrow.Record, t *catalog.Table, drop []bool) ([]string, err
 		}
 	}
 
-	var lines []string
 	for id, lost := range rows {
 		if several[id] || lost == nil {
 			continue
@@ -134,5 +116,5 @@ func singleHeads(rec arrow.Record, t *catalog.Table, drop []bool) ([]string, err
 		lines = append(lines, fmt.Sprintf("%d rows of %s, which have one number of heads only", len(lost),
 			table.Describe(with, lost[0], append(slice, "num_heads"))))
 	}
-	return lines, nil
+	return lines
 }

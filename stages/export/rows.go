@@ -75,7 +75,7 @@ func (a *assembly) rows(ds *stage.Dataset) (arrow.Record, error) {
 	if out, err = a.conform(out); err != nil {
 		return nil, err
 	}
-	return a.rounded(out, ds)
+	return a.rounded(out, ds), nil
 }
 
 // digits is the number of significant digits of a measured number in a perf file. Clocks
@@ -84,9 +84,9 @@ const digits = 9
 
 // rounded returns rec with measured floats of the given number of digits. Columns that
 // identify a row and rows from files are left as they are.
-func (sh shape) rounded(rec arrow.Record, ds *stage.Dataset) (arrow.Record, error) {
+func (sh shape) rounded(rec arrow.Record, ds *stage.Dataset) arrow.Record {
 	if ds.Planned == nil {
-		return rec, nil
+		return rec
 	}
 
 	fixed := ds.Info.Params
@@ -98,22 +98,14 @@ func (sh shape) rounded(rec arrow.Record, ds *stage.Dataset) (arrow.Record, erro
 		if rec.Column(i).DataType().ID() != arrow.FLOAT64 || slices.Contains(fixed, name) {
 			continue
 		}
-		col, err := table.Float64s(rec, name)
-		if err != nil {
-			return nil, err
-		}
-
+		col, _ := table.Float64s(rec, name)
 		values := make([]float64, len(col.Values))
 		for row, v := range col.Values {
-			if values[row], err = strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64); err != nil {
-				return nil, fmt.Errorf("column %q, row %d: %w", name, row+1, err)
-			}
+			values[row], _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64) // infinite if it is too large
 		}
-
 		rec = table.WithColumn(rec, name, table.Floats(values, col.Valid))
 	}
-
-	return rec, nil
+	return rec
 }
 
 // ownRows keeps the rows that belong to the table: cases of some ops fill two.
@@ -288,19 +280,11 @@ func (a *assembly) powerColumns(rec arrow.Record) ([]string, error) {
 	rows := table.Len(rec)
 	have, said := rows, false
 	for _, name := range columns {
-		if !table.Has(rec, name) {
-			have = 0
-			continue
-		}
-
-		col, err := table.Float64s(rec, name)
-		if err != nil {
-			return nil, err
-		}
-
+		col, _ := table.Float64s(rec, name) // nil if there is none
 		n := 0
-		for i, v := range col.Values {
-			if col.Null(i) || math.IsNaN(v) {
+		for i := range rows {
+			v, ok := col.At(i)
+			if !ok || math.IsNaN(v) {
 				continue
 			}
 			if said = said || name == "power"; v > 0 && !math.IsInf(v, 0) {
