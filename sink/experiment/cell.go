@@ -78,8 +78,7 @@ func CellOf(row map[string]any) Cell {
 			}
 		case **int:
 			if isFloat {
-				n := int(number)
-				*to = &n
+				*to = new(int(number))
 			}
 		}
 	}
@@ -233,6 +232,5 @@ func Efficiency(cells []Cell, c *Cell) *float64 {
 	if base == nil || !unique || base.Throughput == nil || *base.Throughput <= 0 {
 		return nil
 	}
-	v := 100 * (*c.Throughput / *base.Throughput) * (float64(*base.GPUs) / float64(*c.GPUs))
-	return &v
+	return new(100 * (*c.Throughput / *base.Throughput) * (float64(*base.GPUs) / float64(*c.GPUs)))
 }

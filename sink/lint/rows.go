@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
 	"aicplan/sink/base/fileutil"
@@ -84,15 +83,13 @@ func (l *linter) result(f *loaded, t *rules.Table, rule, verb string, r rules.Re
 		return
 	}
 
-	sort.SliceStable(r.Offences, func(i, j int) bool { return r.Offences[i].Excess > r.Offences[j].Excess })
-
 	parts := slices.Clone(r.Problems)
 	if n := len(r.Offences); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d rows %s", n, len(t.Values), verb))
 	}
 
 	var rows []string
-	for _, o := range r.Offences[:min(len(r.Offences), maxRows)] {
+	for _, o := range rules.Worst(r.Offences, maxRows) {
 		rows = append(rows, f.describe(o.Row, t.Metric)+" "+o.Note)
 	}
 

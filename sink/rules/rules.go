@@ -78,6 +78,12 @@ type Offence struct {
 	Note   string
 }
 
+// Worst returns the worst offences. Equal ones keep the order of the list.
+func Worst(list []Offence, most int) []Offence {
+	list = slices.SortedStableFunc(slices.Values(list), func(a, b Offence) int { return cmp.Compare(b.Excess, a.Excess) })
+	return list[:min(len(list), most)]
+}
+
 // Result is what a rule found.
 type Result struct {
 	Offences []Offence

@@ -376,8 +376,7 @@ func (c *prediction) judge(s *subject, out *finding, pairs map[string][]compared
 	out.value = strings.Join(texts, "; ")
 	out.message = "error against " + c.address() + ": " + out.value
 	if !out.ok {
-		slices.SortStableFunc(list, func(a, b rules.Offence) int { return cmp.Compare(b.Excess, a.Excess) })
-		for _, o := range list[:min(len(list), maxRows)] {
+		for _, o := range rules.Worst(list, maxRows) {
 			out.rows = append(out.rows, o.Note)
 		}
 	}

@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -157,14 +156,10 @@ func (s *subject) fullKey() []string {
 	return key
 }
 
-// worst describes the worst offences. Ties keep the order of the list.
+// worst describes the worst offences.
 func (s *subject) worst(list []rules.Offence, columns ...string) []string {
-	list = slices.SortedStableFunc(
-		slices.Values(list),
-		func(a, b rules.Offence) int { return cmp.Compare(b.Excess, a.Excess) },
-	)
 	var out []string
-	for _, o := range list[:min(len(list), maxRows)] {
+	for _, o := range rules.Worst(list, maxRows) {
 		text := s.describe(o.Row, columns...)
 		if o.Note != "" {
 			text += " " + o.Note
