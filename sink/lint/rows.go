@@ -144,7 +144,7 @@ func (l *linter) provenance(f *loaded, t *rules.Table) {
 }
 
 func (l *linter) duplicates(f *loaded) {
-	ix := table.NewKeyIndex(f.names, table.KeyOptions{Missing: tree.Defaults})
+	ix := tree.Index(f.names)
 	ids := ix.Number(f.rec)
 	surplus := table.Len(f.rec) - ix.Len()
 	if surplus == 0 {

@@ -12,6 +12,11 @@ import (
 // Defaults are what readers assume for optional key columns that a file lacks.
 var Defaults = map[string]int64{"window_size": 0}
 
+// Index returns an index of rows by the columns of a key, for which readers assume Defaults.
+func Index(key []string) *table.KeyIndex {
+	return table.NewKeyIndex(key, table.KeyOptions{Missing: Defaults})
+}
+
 // MergeReport counts the rows of a merge.
 type MergeReport struct {
 	Added    int      `json:"added"`    // rows whose key was not there
@@ -39,7 +44,7 @@ func Merge(old, now arrow.Record, key []string) (arrow.Record, MergeReport, erro
 		}
 	}
 
-	ix := table.NewKeyIndex(key, table.KeyOptions{Missing: Defaults})
+	ix := Index(key)
 	newIDs := ix.Number(now)
 	fresh := ix.Len()
 	oldIDs := ix.Number(old)

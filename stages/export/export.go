@@ -48,7 +48,11 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		return nil, err
 	}
 
-	partial := partly(sets)
+	partial := "" // why one of the datasets lacks cases; see stage.Info
+	for _, ds := range sets {
+		partial = cmp.Or(partial, ds.Info.Partial)
+	}
+
 	switch {
 	case partial == "" || c.AllowPartial:
 	case partial == "smoke" || partial == "limit":
@@ -269,12 +273,4 @@ func (a *assembly) join() error {
 		err = apart(recs, keyOf(a.sets[0], a.shape, a.rec))
 	}
 	return err
-}
-
-// partly returns why one of the datasets lacks cases; see stage.Info. It returns "" if none does.
-func partly(sets []*stage.Dataset) (why string) {
-	for _, ds := range sets {
-		why = cmp.Or(why, ds.Info.Partial)
-	}
-	return why
 }

@@ -97,7 +97,7 @@ func warning(name, format string, args ...any) stage.CheckResult {
 // doubt adds warnings about the rows of the file, of which some may come from the file that it replaces.
 func (a *assembly) doubt(rec arrow.Record, key []string) error {
 	warn := func(name, format string, args ...any) { a.doubts = append(a.doubts, warning(name, format, args...)) }
-	ix := table.NewKeyIndex(key, table.KeyOptions{Missing: tree.Defaults})
+	ix := tree.Index(key)
 	ids := ix.Number(rec)
 	known, example := 0, -1 // keys are numbered by their first row
 	for i, id := range ids {

@@ -50,13 +50,13 @@ type assembly struct {
 // rows brings a dataset to the form of its perf file: identity columns
 // first, the op's columns, the metrics, then power.
 func (a *assembly) rows(ds *stage.Dataset) (arrow.Record, error) {
-	rec, err := ownRows(ds.Table, ds, a.shape)
+	rec, err := a.ownRows(ds)
 	if err != nil {
 		return nil, err
 	}
 
 	a.from = a.from.and(originOf(ds, rec))
-	if rec, err = withIdentity(rec, ds, a.shape); err != nil {
+	if rec, err = a.withIdentity(rec, ds); err != nil {
 		return nil, err
 	}
 	names, err := a.names(rec, ds)
@@ -109,7 +109,8 @@ func (sh shape) rounded(rec arrow.Record, ds *stage.Dataset) arrow.Record {
 }
 
 // ownRows keeps the rows that belong to the table: cases of some ops fill two.
-func ownRows(rec arrow.Record, ds *stage.Dataset, sh shape) (arrow.Record, error) {
+func (sh shape) ownRows(ds *stage.Dataset) (arrow.Record, error) {
+	rec := ds.Table
 	if sh.table == nil || !table.Has(rec, catalog.RowTable) {
 		return rec, nil
 	}
@@ -141,7 +142,7 @@ func (sh shape) identity() []string {
 
 // withIdentity adds the identity columns that the table lacks, with the values of the
 // dataset's Info.
-func withIdentity(rec arrow.Record, ds *stage.Dataset, sh shape) (arrow.Record, error) {
+func (sh shape) withIdentity(rec arrow.Record, ds *stage.Dataset) (arrow.Record, error) {
 	n, op := table.Len(rec), ds.Info.Op
 	if o, ok := catalog.LookupOp(op); ok && o.OpName != "" {
 		op = o.OpName

@@ -52,7 +52,7 @@ func apart(recs []arrow.Record, key []string) error {
 		return nil
 	}
 
-	ix := table.NewKeyIndex(key, table.KeyOptions{Missing: tree.Defaults})
+	ix := tree.Index(key)
 	twice, example := 0, ""
 	for _, rec := range recs {
 		before := ix.Len()

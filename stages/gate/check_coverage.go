@@ -66,7 +66,7 @@ func (c *coverage) run(s *subject) finding {
 		return s.cannot("this data came from files, so no cases were planned")
 	}
 
-	ix := table.NewKeyIndex(key, table.KeyOptions{Missing: tree.Defaults})
+	ix := tree.Index(key)
 	ids := ix.Number(want)
 	state := make([]rowState, ix.Len()) // of the keys that the data has
 	if s.rec != nil {
