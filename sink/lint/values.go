@@ -18,7 +18,8 @@ const (
 )
 
 // sizes are the columns whose values are the same in the tables of all systems and frameworks.
-var sizes = strings.Fields("m n k batch_size isl step num_tokens num_token seq_len message_size num_heads num_gpus window_size")
+var sizes = strings.Fields("m n k batch_size isl step num_tokens num_token seq_len message_size num_heads num_gpus " +
+	"window_size")
 
 // sizesOf returns the values of the key's columns of integers, sorted.
 func sizesOf(f *loaded) map[string][]int64 {

@@ -112,8 +112,8 @@ func runs[T any](list []T, same func(a, b T) bool, visit func([]T)) {
 }
 
 // series calls visit with the rows that differ along axis alone, or also in the columns beside it, in the order of
-// the axis. Rows without a usable value are left out. If rows share a position, the first one counts. An axis of text has
-// no order.
+// the axis. Rows without a usable value are left out. If rows share a position, the first one counts. An axis of text
+// has no order.
 func (t *Table) series(axis string, visit func([]member), beside ...string) {
 	pos, err := table.Float64s(t.Rec, axis)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// modelConfig is a model's config.json. Numbers are 0 if a field that they need is missing or is not understood, such as
-// a list with a value for each layer.
+// modelConfig is a model's config.json. Numbers are 0 if a field that they need is missing or is not understood, such
+// as a list with a value for each layer.
 type modelConfig struct{ gjson.Result }
 
 // languageParts are the fields in which models of several kinds of input have the
