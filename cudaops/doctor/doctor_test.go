@@ -144,7 +144,7 @@ func TestOverviewAdvises(t *testing.T) {
 
 func TestOverview(t *testing.T) {
 	n, d := node(func(d *cudatest.GPU) {
-		d.Procs = []nvml.Process{{PID: 9, Memory: 1 << 30}}
+		d.Procs = []nvml.Process{{PID: 1 << 30, Memory: 1 << 30}}
 		d.Fail = map[string]error{"MIG": errors.New("nvmlDeviceGetMigMode: no answer")}
 	})
 	libs := []doctor.Library{
@@ -168,7 +168,7 @@ func TestOverview(t *testing.T) {
 	if err := r.Text(&text, false); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"NVIDIA H200", "SM 1980 of 1980 MHz", "persistence on, ECC on, MIG unknown", "foreign compute processes: 9 with 1.0 GiB",
+	for _, part := range []string{"NVIDIA H200", "SM 1980 of 1980 MHz", "persistence on, ECC on, MIG unknown", "foreign compute processes: 1073741824 with 1.0 GiB",
 		"13.1.0", "looked for libnvrtc.so.13", "gemm fp8", "relative error 0.001 of 0.004", "a copy reached 3 GB/s",
 		"no answer"} {
 		if !strings.Contains(text.String(), part) {
