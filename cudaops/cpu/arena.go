@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math/rand/v2"
+	"unsafe"
 
 	"aicplan/cudaops/worker"
 	"aicplan/sink/base/proc"
@@ -24,16 +25,10 @@ func (a *arena[T]) get(lengths ...int) ([][]T, error) {
 	}
 
 	if more := total - len(a.mem); more > 0 {
-		var t T
-		size := 8
-		if _, ok := any(t).(float32); ok {
-			size = 4
-		}
-
-		if free, err := proc.MemAvailable(); err == nil && int64(more)*int64(size) > free/10*9 {
+		bytes := int64(more) * int64(unsafe.Sizeof(a.mem[0]))
+		if free, err := proc.MemAvailable(); err == nil && bytes > free/10*9 {
 			return nil, worker.Failed(worker.ClassResourceIssue,
-				"the operands need %d MiB more and %d MiB of memory are available",
-				int64(more)*int64(size)>>20, free>>20)
+				"the operands need %d MiB more and %d MiB of memory are available", bytes>>20, free>>20)
 		}
 
 		if a.rng == nil {

@@ -67,7 +67,7 @@ func TestRowsNameTheBLAS(t *testing.T) {
 	}
 
 	shape := worker.Case{Op: "gemm", Params: json.RawMessage(`{"gemm_dtype":"float32","m":32,"n":16,"k":8}`)}
-	rows, err := h.Run(t.Context(), shape)
+	rows, err := h.run(t.Context(), shape)
 	if err != nil || rows[0]["kernel_source"] != "openblas.Sgemm" {
 		t.Errorf("%v, %v", rows, err)
 	}

@@ -27,17 +27,13 @@ func quickSettings() measure.Settings {
 	return s
 }
 
-func newHost(t *testing.T, options map[string]any) *worker.Sequential {
+func newHost(t *testing.T, options map[string]any) *host {
 	t.Helper()
 	raw, err := json.Marshal(quickSettings())
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := Host(worker.Init{Measure: raw, Options: options})
-	h, ok := made.(*worker.Sequential)
-	if !ok {
-		h = &made.(*inTurn).Sequential
-	}
+	h := Host(worker.Init{Measure: raw, Options: options}).(*host)
 	if _, err := h.Hello(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +116,7 @@ func TestRows(t *testing.T) {
 		{"gemm", `{"gemm_dtype":"float64","m":32,"n":16,"k":8}`, "gonum.Dgemm", "gflop_per_s"},
 		{"memory", `{"kernel":"triad","size_bytes":8192}`, "floats.AddScaledTo", "gb_per_s"},
 	} {
-		rows, err := h.Run(t.Context(), worker.Case{Op: c.op, Params: json.RawMessage(c.params)})
+		rows, err := h.run(t.Context(), worker.Case{Op: c.op, Params: json.RawMessage(c.params)})
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("%s: %v, %v", c.params, rows, err)
 		}
@@ -151,7 +147,7 @@ func TestBadCases(t *testing.T) {
 		{"gemm", `{"gemm_dtype":"float32","m":1,"n":1,"k":1,"threads":5000}`, worker.ClassUnsupportedConfig, "1024 at most"},
 		{"memory", `{"kernel":"copy","size_bytes":16,"threads":9}`, worker.ClassUnsupportedConfig, "9 threads"},
 	} {
-		_, err := h.Run(t.Context(), worker.Case{Op: c.op, Params: json.RawMessage(c.params)})
+		_, err := h.run(t.Context(), worker.Case{Op: c.op, Params: json.RawMessage(c.params)})
 		fe, ok := errors.AsType[*worker.Failure](err)
 		if !ok || fe.Class != c.class || !strings.Contains(fe.Message, c.text) {
 			t.Errorf("%s %s gave %v, want %s with %q", c.op, c.params, err, c.class, c.text)
@@ -195,7 +191,7 @@ func TestModelName(t *testing.T) {
 func TestSyntheticIsAFunctionOfTheCase(t *testing.T) {
 	h := newHost(t, map[string]any{"synthetic": true})
 	run := func(params, sweep string) []worker.Row {
-		rows, err := h.Run(t.Context(), worker.Case{Op: "synthetic", Params: json.RawMessage(params),
+		rows, err := h.run(t.Context(), worker.Case{Op: "synthetic", Params: json.RawMessage(params),
 			Sweep: json.RawMessage(sweep), Attempt: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -221,11 +217,11 @@ func TestSyntheticIsAFunctionOfTheCase(t *testing.T) {
 	if len(seen) < 490 {
 		t.Errorf("500 cases have only %d latencies", len(seen))
 	}
-	if _, err := h.Run(t.Context(), worker.Case{Op: "synthetic",
+	if _, err := h.run(t.Context(), worker.Case{Op: "synthetic",
 		Params: json.RawMessage(`{"fault":"transient","healthy":2}`), Attempt: 1}); err == nil {
 		t.Error("the first attempt passed")
 	}
-	if _, err := h.Run(t.Context(), worker.Case{Op: "synthetic",
+	if _, err := h.run(t.Context(), worker.Case{Op: "synthetic",
 		Params: json.RawMessage(`{"fault":"transient","healthy":2}`), Attempt: 2}); err != nil {
 		t.Errorf("the second attempt failed: %v", err)
 	}
@@ -240,17 +236,17 @@ func TestSyntheticWaitsForAFile(t *testing.T) {
 	waits := worker.Case{Op: "synthetic", Params: json.RawMessage(fmt.Sprintf(`{"wait_for":%q}`, path)), Attempt: 1}
 	given, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := h.Run(given, waits); !errors.Is(err, context.Canceled) {
+	if _, err := h.run(given, waits); !errors.Is(err, context.Canceled) {
 		t.Errorf("without the file: %v", err)
 	}
 	if err := os.WriteFile(path, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Run(t.Context(), waits); err != nil {
+	if _, err := h.run(t.Context(), waits); err != nil {
 		t.Errorf("with the file: %v", err)
 	}
 	waits.Params = json.RawMessage(fmt.Sprintf(`{"wait_for":%q}`, path+"/below"))
-	if _, err := h.Run(t.Context(), waits); err == nil || !strings.Contains(err.Error(), "not a directory") {
+	if _, err := h.run(t.Context(), waits); err == nil || !strings.Contains(err.Error(), "not a directory") {
 		t.Errorf("a path that can never be there: %v", err)
 	}
 }

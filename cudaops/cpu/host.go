@@ -4,7 +4,6 @@
 package cpu
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -20,31 +19,18 @@ import (
 const Framework = "CPU"
 
 // Host returns the worker host of the cpu runtime. Invalid options are reported by its Hello.
-func Host(init worker.Init) worker.Host {
-	h := &host{init: init}
-	h.invalid = worker.Decode(h.declare(), init.Options)
-
-	one := worker.Sequential{About: h.about, Run: h.run, Reset: h.reset}
-	if h.synthetic {
-		return &one
-	}
-	return &inTurn{Sequential: one, host: h}
-}
+func Host(init worker.Init) worker.Host { return &host{init: init} }
 
 // window is the number of cases that are visited in turn. Disturbances of a shared CPU last for seconds and
 // are usually over at a case's next visit.
 const window = 64
 
-// inTurn visits several cases in turn. It is not used with the op synthetic, whose cases must end in order.
-type inTurn struct {
-	worker.Sequential
-	host *host
-}
-
-// Serve implements worker.Host.
-func (t *inTurn) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
-	return (&worker.InTurn{Window: t.host.window(),
-		Open: func(c worker.Case) (worker.Visitor, error) { return t.host.open(c) }}).Serve(ctx, in, out)
+// Serve implements worker.Host. Cases of the op synthetic must end in order, so they are not visited in turn.
+func (h *host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
+	if h.synthetic {
+		return (&worker.Sequential{Run: h.run}).Serve(ctx, in, out)
+	}
+	return (&worker.InTurn{Window: h.window(), Open: h.open}).Serve(ctx, in, out)
 }
 
 // Ops describes the ops of cpu runtimes.
@@ -72,8 +58,7 @@ type env struct {
 type host struct {
 	init      worker.Init
 	synthetic bool
-	openCases *int  // option window
-	invalid   error // of the options
+	openCases *int // option window
 	env       env
 }
 
@@ -90,8 +75,13 @@ func (h *host) declare() []worker.Option {
 	}
 }
 
-func (h *host) about(context.Context) (worker.Hello, error) {
-	if err := cmp.Or(h.invalid, h.reset(h.init)); err != nil {
+// Hello implements worker.Host.
+func (h *host) Hello(context.Context) (worker.Hello, error) {
+	err := worker.Decode(h.declare(), h.init.Options)
+	if err == nil {
+		err = h.Configure(h.init)
+	}
+	if err != nil {
 		return worker.Hello{}, worker.Failed(worker.ClassCollectorBug, "%v", err)
 	}
 
@@ -149,8 +139,8 @@ func (h *host) names() []string {
 	return names
 }
 
-// reset applies new measure settings. It keeps operands that are already filled.
-func (h *host) reset(init worker.Init) error {
+// Configure implements worker.Configurer. It keeps operands that are already filled.
+func (h *host) Configure(init worker.Init) error {
 	s, err := measure.ReadSettings(init.Measure)
 	if err != nil {
 		return err
@@ -173,11 +163,15 @@ func (h *host) run(ctx context.Context, c worker.Case) ([]worker.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.all(ctx)
+	for {
+		if rows, _, done, err := v.Visit(ctx); done || err != nil {
+			return rows, err
+		}
+	}
 }
 
 // open prepares a case for its first visit. Errors have a failure class.
-func (h *host) open(c worker.Case) (*visits, error) {
+func (h *host) open(c worker.Case) (worker.Visitor, error) {
 	var op opener
 	switch c.Op {
 	case "gemm":

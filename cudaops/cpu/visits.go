@@ -65,12 +65,3 @@ func (v *visits) Visit(ctx context.Context) ([]worker.Row, float64, bool, error)
 
 	return []worker.Row{row}, r.Spent.Seconds(), true, nil
 }
-
-// all makes all visits without interruption.
-func (v *visits) all(ctx context.Context) ([]worker.Row, error) {
-	for {
-		if rows, _, done, err := v.Visit(ctx); done || err != nil {
-			return rows, err
-		}
-	}
-}
