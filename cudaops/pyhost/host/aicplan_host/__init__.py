@@ -20,6 +20,7 @@ A module imports from those above it in this list:
     targets      what is timed
     preparing    what op functions and collectors measure with
     offering     cases that are prepared here and measured by the engine
+    digest       SHA-256
     fresh        modules that are read from their source
     source       Python files
     imports      the code that an op is measured with

@@ -5,10 +5,11 @@ same size and the same second of change: after an edit in that second, and where
 copies keep times (cp -p, rsync, layers of images), it runs the code of before.
 Rows belong to the code in the files."""
 
-import hashlib
 import importlib.machinery
 import os
 import sys
+
+from .digest import sha256
 
 _roots = []
 digests = {}  # SHA-256 of the files that were imported, by path
@@ -24,7 +25,7 @@ class Source(importlib.machinery.SourceFileLoader):
         if not os.path.isfile(path):
             raise OSError("%s is no file: a link to a device or a pipe would be read without end" % path)
         data = super().get_data(path)
-        digests[os.path.abspath(path)] = hashlib.sha256(data).hexdigest()
+        digests[os.path.abspath(path)] = sha256(data).hexdigest()
         return data
 
 

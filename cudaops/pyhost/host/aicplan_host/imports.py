@@ -9,13 +9,13 @@ imported and not there (import in a try statement) as distributions of the versi
 
 import ast
 import ctypes
-import hashlib
 import os
 import re
 import sys
 import sysconfig
 from importlib.machinery import ModuleSpec, PathFinder
 
+from .digest import sha256
 from .fresh import digests, owned
 
 _DYNAMIC = {"import_module", "__import__", "exec", "eval", "run_path", "run_module", "spec_from_file_location"}
@@ -292,7 +292,7 @@ def _sha(path):
         return ""
     try:
         with open(path, "rb") as f:
-            return hashlib.sha256(f.read()).hexdigest()
+            return sha256(f.read()).hexdigest()
     except OSError:
         return ""
 

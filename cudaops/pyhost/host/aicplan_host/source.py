@@ -2,7 +2,6 @@
 
 import ast
 import glob
-import hashlib
 import importlib.machinery
 import importlib.util
 import os
@@ -10,6 +9,7 @@ import platform
 import re
 import sys
 
+from .digest import sha256
 from .errors import HostError, Restart
 from .fresh import Source, digests, read_source_of
 
@@ -20,7 +20,7 @@ def load_file(path, name=None):
     path = os.path.abspath(path)
     name = name or "aicplan_op_%s_%s" % (
         re.sub(r"\W", "_", os.path.splitext(os.path.basename(path))[0]),
-        hashlib.sha256(path.encode()).hexdigest()[:8],
+        sha256(path.encode()).hexdigest()[:8],
     )
     if name in sys.modules:
         return sys.modules[name]
