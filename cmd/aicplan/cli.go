@@ -5,14 +5,25 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 )
 
-// cli is the command line. Its fields are the commands in the order of the help text.
+// cli is the command line.
 type cli struct {
-	Global globalFlags `embed:""`
+	common
+	commands
+}
 
+// common has the flags of all commands.
+type common struct {
+	Global globalFlags `embed:""`
+}
+
+// commands are the commands in the order of the help text.
+type commands struct {
 	Validate_  validateCmd   `cmd:"" name:"validate" help:"Check a plan, or a system spec (.yaml); needs no GPU."`
 	Fmt        fmtCmd        `cmd:"" help:"Rewrite plans in the canonical format."`
 	Test       testCmd       `cmd:"" help:"Run the tests of plans (*.aictest.hcl), or the servers of Markdown pages."`
@@ -45,9 +56,24 @@ type cli struct {
 	WorkerRank workerRankCmd `cmd:"" hidden:"" help:"Run one GPU's rank for a worker; started by it."`
 }
 
+// grammar returns what kong builds a parser from. If a command comes first, it is that command alone, because
+// building all of them is a fifth of the time in which the program starts. Help and completion know all commands.
+func (c *cli) grammar(args []string) (any, kong.Option) {
+	all := reflect.ValueOf(&c.commands).Elem()
+	for i := range all.NumField() {
+		f := all.Type().Field(i)
+		name := strings.ToLower(cmp.Or(f.Tag.Get("name"), f.Name))
+		if len(args) > 0 && name == args[0] && !slices.Contains([]string{"help", "completion", "complete"}, name) {
+			return &c.common, kong.DynamicCommand(name, f.Tag.Get("help"), "", all.Field(i).Addr().Interface(), string(f.Tag))
+		}
+	}
+
+	return c, kong.OptionFunc(func(*kong.Kong) error { return nil })
+}
+
 // Validate implements kong's validation. It checks that numbers after flags are finite and not below the flag's tag
 // least, which is 0 by default. The tag is replaces the wording of the message.
-func (*cli) Validate(ctx *kong.Context) error {
+func (*common) Validate(ctx *kong.Context) error {
 	float := reflect.TypeFor[float64]()
 	for _, f := range ctx.Flags() {
 		if !f.Set || !f.Target.CanConvert(float) {

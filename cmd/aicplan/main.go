@@ -67,7 +67,10 @@ func mainWith(kinds []*runtimes.Kind, args []string, stdin io.Reader, stdout, st
 			os.Unsetenv(name)
 		}
 	}
-	parser, err := kong.New(cli, kong.Name("aicplan"),
+
+	args = negatives(args)
+	grammar, command := cli.grammar(args)
+	parser, err := kong.New(grammar, command, kong.Name("aicplan"),
 		kong.Description("Collect GPU performance data by declarative plans."),
 		kong.Writers(stdout, stderr), kong.UsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 80}),
@@ -79,7 +82,7 @@ func mainWith(kinds []*runtimes.Kind, args []string, stdin io.Reader, stdout, st
 		panic(err) // cannot happen: the command structs are constant
 	}
 
-	return parse(parser, app, cli, negatives(args))
+	return parse(parser, app, cli, args)
 }
 
 // exitPanic carries the exit code of kong (after --help) out of its parser.
