@@ -124,3 +124,22 @@ func TestDeclarationErrors(t *testing.T) {
 		t.Errorf("two tables of one name: %v", err)
 	}
 }
+
+// TestLongestNames checks the bounds of names: 65 characters of a table, with _perf, and 63 of a family and a
+// column.
+func TestLongestNames(t *testing.T) {
+	t.Parallel()
+	for what, set := range map[string]func(d *Declaration, length int){
+		"table":  func(d *Declaration, n int) { d.Name = strings.Repeat("a", n+2-len("_perf")) + "_perf" },
+		"family": func(d *Declaration, n int) { d.Family = strings.Repeat("a", n) },
+		"column": func(d *Declaration, n int) { d.Columns[4].Name = strings.Repeat("a", n) },
+	} {
+		for length, want := range map[int]bool{63: true, 64: false} {
+			d := ring()
+			set(&d, length)
+			if _, err := d.Table(); (err == nil) != want {
+				t.Errorf("a %s at length %d: %v", what, length, err)
+			}
+		}
+	}
+}
