@@ -215,7 +215,12 @@ func (t *Tree) stop(sig syscall.Signal, within time.Duration) Stopped {
 		out.Killed = !t.endsWithin(within)
 	}
 
-	for _, pid := range t.Members() {
+	members := t.Members()
+	if len(members) == 0 && t.Exit() != "" {
+		return out
+	}
+
+	for _, pid := range members {
 		if pid != t.Pid {
 			out.Orphans = append(out.Orphans, strings.TrimSpace(fmt.Sprintf("%d %s", pid, CommandLine(pid))))
 		}
@@ -258,7 +263,7 @@ func (t *Tree) empty() bool { return t.Exit() != "" && len(t.Members()) == 0 }
 func (t *Tree) Members() []int {
 	var out []int
 	for _, p := range processes() {
-		if p.pid != os.Getpid() && (p.session == t.Pid || p.mark() == t.mark || strings.HasPrefix(p.mark(), t.mark+"/")) {
+		if p.pid != os.Getpid() && (p.session == t.Pid || strings.HasPrefix(p.mark()+"/", t.mark+"/")) {
 			out = append(out, p.pid)
 		}
 	}

@@ -69,12 +69,19 @@ func statOf(pid int) (p process, ok bool) {
 	return p, err == nil
 }
 
+// kernelThread is the flag PF_KTHREAD: a thread of the kernel, which has no environment.
+const kernelThread = 1 << 21
+
 // loadPatience is how long to wait for a process whose program the kernel is loading.
 const loadPatience = 5 * time.Second
 
 // mark returns the value of Variable in the environment of a process, or "" if it has none or its
 // environment cannot be read. It waits while the program of the process is being loaded.
 func (p process) mark() string {
+	if p.flags&kernelThread != 0 {
+		return ""
+	}
+
 	environ, err := p.environ()
 	for end := time.Now().Add(loadPatience); err == nil && len(environ) == 0 && time.Now().Before(end); {
 		loading := p.loading()
@@ -117,7 +124,7 @@ func (p process) environ() ([]byte, error) {
 // loading reports whether the kernel is loading the program of a process. Until this is done, the process
 // has no arguments and no environment. The caller must be permitted to read its environment.
 func (p process) loading() bool {
-	const exiting, kernelThread = 1 << 2, 1 << 21 // PF_EXITING, PF_KTHREAD
+	const exiting = 1 << 2 // PF_EXITING
 	now, running := statOf(p.pid)
 	return running && now.flags&(exiting|kernelThread) == 0 && now.environEnd == 0
 }
