@@ -109,7 +109,7 @@ func (p process) environ() ([]byte, error) {
 	defer f.Close()
 
 	// The process may execute another program between two reads, and the second one then returns nothing.
-	for size := 32 << 10; ; size *= 4 {
+	for size := 8 << 10; ; size *= 4 {
 		all := make([]byte, size)
 		n, err := f.ReadAt(all, 0)
 		if errors.Is(err, io.EOF) {
