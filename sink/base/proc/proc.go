@@ -69,11 +69,12 @@ func run(cmd *exec.Cmd, wait func() ([]byte, error)) ([]byte, error) {
 
 // Tree is a running program with the processes that it started. Its methods are safe for concurrent use.
 type Tree struct {
-	Pid  int // of the command
-	mark string
-	done chan struct{}
-	exit string // set before done is closed, as is code
-	code int
+	Pid   int    // of the command
+	start string // of the command, in clock ticks since boot; "" if unknown
+	mark  string
+	done  chan struct{}
+	exit  string // set before done is closed, as is code
+	code  int
 
 	once    sync.Once
 	stopped Stopped
@@ -112,6 +113,7 @@ func (t *Tree) keep(cmd *exec.Cmd, started chan<- error) {
 	}
 
 	t.Pid = cmd.Process.Pid
+	t.start = StartTicks(t.Pid)
 	started <- nil
 	err := cmd.Wait()
 	t.exit, t.code = describe(cmd, err), cmd.ProcessState.ExitCode()
@@ -263,13 +265,19 @@ func (t *Tree) empty() bool { return t.Exit() != "" && len(t.Members()) == 0 }
 func (t *Tree) Members() []int {
 	var out []int
 	for _, p := range processes() {
-		if p.pid != os.Getpid() && (p.session == t.Pid || strings.HasPrefix(p.mark()+"/", t.mark+"/")) {
+		if p.pid == os.Getpid() || earlier(p.start, t.start) {
+			continue
+		}
+		if p.session == t.Pid || strings.HasPrefix(p.mark()+"/", t.mark+"/") {
 			out = append(out, p.pid)
 		}
 	}
 	slices.Sort(out)
 	return out
 }
+
+// earlier compares start times, which are decimal numbers.
+func earlier(a, b string) bool { return len(a) < len(b) || len(a) == len(b) && a < b }
 
 // MemAvailable returns how many bytes can be allocated without swapping.
 func MemAvailable() (int64, error) {
