@@ -207,6 +207,7 @@ func TestInvalidCases(t *testing.T) {
 			`the case has "concurency", which is no setting of load`},
 		{nil, `{}`, `{"concurrency": "many"}`, worker.ClassUnsupportedConfig,
 			"concurrency is a string; a whole number is needed"},
+		{nil, `{}`, `{"endpoint_type": 5}`, worker.ClassUnsupportedConfig, "endpoint_type is a number; a string is needed"},
 		{nil, `{}`, `{"concurrency": 1.5}`, worker.ClassUnsupportedConfig, "a whole number is needed"},
 		{nil, `{"load": {"requests": -1}}`, `{}`, worker.ClassUnsupportedConfig, "requests is -1"},
 		{map[string]any{"url": "127.0.0.1:1"}, `{}`, `{}`, worker.ClassTransient, "is it running, and is url right?"},

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -226,7 +227,7 @@ func (s *Settings) Set(values map[string]any) error {
 	d.DisallowUnknownFields()
 	if err := d.Decode(s); err != nil {
 		if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return fmt.Errorf("%s is a %s; a %s is needed", te.Field, te.Value, plainType(te.Type.String()))
+			return fmt.Errorf("%s is a %s; a %s is needed", te.Field, te.Value, plainType(te.Type))
 		}
 		return err
 	}
@@ -234,16 +235,18 @@ func (s *Settings) Set(values map[string]any) error {
 	return nil
 }
 
-func plainType(t string) string {
-	switch t {
-	case "int", "uint64":
+func plainType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Int, reflect.Uint64:
 		return "whole number"
-	case "float64":
+	case reflect.Float64:
 		return "number"
-	case "bool":
+	case reflect.Bool:
 		return "true or false"
+	case reflect.String:
+		return "string"
 	}
-	return t
+	return t.String()
 }
 
 // Settle fills in defaults that depend on other settings. It returns an error if the settings are invalid.
