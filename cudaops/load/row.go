@@ -488,7 +488,10 @@ func inputConfig(res *Traffic) any {
 	s := &res.Settings
 	type m = map[string]any
 	known := func(values m) m {
-		maps.DeleteFunc(values, func(_ string, v any) bool { return reflect.ValueOf(v).IsZero() })
+		maps.DeleteFunc(values, func(_ string, v any) bool {
+			r := reflect.ValueOf(v)
+			return r.IsZero() || r.Kind() == reflect.Map && r.Len() == 0
+		})
 		return values
 	}
 
@@ -531,8 +534,10 @@ func inputConfig(res *Traffic) any {
 		tokenizer["name"] = filepath.Base(s.Tokenizer)
 	}
 
-	return known(m{"models": m{"items": []any{m{"name": s.Model}}}, "endpoint": endpoint, "datasets": []any{set},
-		"phases": phases, "tokenizer": tokenizer, "slos": s.SLO})
+	out := known(m{"models": m{"items": []any{m{"name": s.Model}}}, "endpoint": endpoint, "datasets": []any{set},
+		"phases": phases, "slos": s.SLO})
+	out["tokenizer"] = tokenizer
+	return out
 }
 
 func kindOf(s *Settings) string {

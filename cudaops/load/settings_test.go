@@ -1,12 +1,14 @@
 package load
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"aicplan/cudaops/load/openai"
+	"aicplan/cudaops/load/workload"
 	"aicplan/cudaops/worker"
 )
 
@@ -109,5 +111,17 @@ func TestEmptyURLs(t *testing.T) {
 	err := h.Check(worker.Case{Op: "chat", Params: []byte(`{}`)})
 	if err == nil || !strings.Contains(err.Error(), "urls is empty") {
 		t.Error(err)
+	}
+}
+
+// TestInputConfigHasNoEmptySettings checks that settings that are empty in the plan are not in AIPerf's input_config.
+func TestInputConfigHasNoEmptySettings(t *testing.T) {
+	t.Parallel()
+	s := quick()
+	s.ExtraInputs, s.SLO = map[string]json.RawMessage{}, map[string]float64{}
+	raw, err := json.Marshal(inputConfig(&Traffic{Settings: s, Conversations: &workload.Set{}}))
+	if err != nil || strings.Contains(string(raw), `"extra"`) || strings.Contains(string(raw), `"slos"`) ||
+		!strings.Contains(string(raw), `"tokenizer":{}`) {
+		t.Errorf("%s, error %v", raw, err)
 	}
 }
