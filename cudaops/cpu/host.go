@@ -139,7 +139,7 @@ func (h *host) names() []string {
 	return names
 }
 
-// Configure implements worker.Configurer. It keeps operands that are already filled.
+// Configure implements worker.Host. It keeps operands that are already filled.
 func (h *host) Configure(init worker.Init) error {
 	s, err := measure.ReadSettings(init.Measure)
 	if err != nil {
