@@ -92,12 +92,18 @@ func readRequests(raw []byte, r *model.Requests) error {
 	n := 0
 	for line := range bytes.Lines(raw) {
 		n++
-		if !gjson.ValidBytes(line) {
-			return fmt.Errorf("line %d is no JSON", n)
+		if !gjson.ValidBytes(line) || !gjson.ParseBytes(line).IsObject() {
+			return fmt.Errorf("line %d is no JSON object", n)
 		}
 
 		v := gjson.GetManyBytes(line, "metadata.benchmark_phase", "metadata.request_start_ns",
 			"metrics.time_to_first_token.value", "metrics.request_latency.value")
+		for _, number := range v[1:] {
+			if number.Type != gjson.Number && number.Type != gjson.Null {
+				return fmt.Errorf("line %d: a time has the type %s and not that of a number", n, number.Type)
+			}
+		}
+
 		if v[0].Str == aiperf.Profiling && v[3].Type == gjson.Number {
 			all = append(all, request{v[1].Int(), v[2], v[3]})
 		}

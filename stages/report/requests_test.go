@@ -29,3 +29,27 @@ func TestReadRequests(t *testing.T) {
 		t.Errorf("an invalid file gave %v", err)
 	}
 }
+
+// TestRequestsOfWrongTypes checks that records whose times are no numbers are errors. They would be missing in the
+// chart.
+func TestRequestsOfWrongTypes(t *testing.T) {
+	t.Parallel()
+	good := `{"metadata":{"request_start_ns":5,"benchmark_phase":"profiling"},"metrics":{"request_latency":{"value":2},` +
+		`"time_to_first_token":{"value":null}}}`
+	for _, bad := range []string{
+		`[]`,
+		strings.Replace(good, "5", `"5"`, 1),
+		strings.Replace(good, "2", `"2"`, 1),
+		strings.Replace(good, "null", "true", 1),
+	} {
+		err := readRequests([]byte(good+"\n"+bad+"\n"), &model.Requests{})
+		if err == nil || !strings.HasPrefix(err.Error(), "line 2") {
+			t.Errorf("%s: error %v", bad, err)
+		}
+	}
+
+	r := &model.Requests{}
+	if err := readRequests([]byte(good+"\n"+good), r); err != nil || len(r.Start) != 2 {
+		t.Errorf("%+v, error %v", r, err)
+	}
+}
