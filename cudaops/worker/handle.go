@@ -215,6 +215,11 @@ func (r *run) startFailed(s *slot, err error) {
 	if s.fails >= maxFails || (reported && (lasting || !s.everUp)) {
 		s.state = slotDead
 		r.set.Log(s.Name, "error", err.Error())
+		for _, o := range r.slots {
+			if reported && o.state == slotOff && r.onlyLate() {
+				o.state = slotDead // it would fail for the same reason, and hang as long
+			}
+		}
 		return
 	}
 

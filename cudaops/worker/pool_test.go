@@ -618,3 +618,18 @@ func TestLateSlots(t *testing.T) {
 		})
 	}
 }
+
+// TestLateSlotsOfFailedStarts: late slots start no workers if all others report why they cannot start, or hang.
+func TestLateSlotsOfFailedStarts(t *testing.T) {
+	for mode, timeout := range map[string]time.Duration{"broken": long, "mute": short} {
+		slots := testSlots(t, 2, 1, "TEST_WORKER="+mode)
+		slots[0].Spec.HelloTimeout, slots[1].Spec.HelloTimeout, slots[1].Late = timeout, timeout, true
+		_, _, err := newPool(t, worker.PoolSpec{Slots: slots}).Up(t.Context(), worker.Settings{}, 9, "")
+		if !errors.Is(err, worker.ErrNoWorkers) {
+			t.Errorf("%s: %v", mode, err)
+		}
+		if _, err := os.Stat(slots[1].Spec.LogPath); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the late slot was started: %v", mode, err)
+		}
+	}
+}

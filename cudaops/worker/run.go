@@ -188,9 +188,9 @@ func (r *run) startSlots() {
 }
 
 // late reports whether Late slots get workers: the waiting cases would take the others LateAfter at the rate of
-// this run, or no other slot can have a worker.
+// this run, or no other slot can have a worker. If the others have reported why not, Late slots gave up with them.
 func (r *run) late(waiting int) bool {
-	if !slices.ContainsFunc(r.slots, func(s *slot) bool { return !s.Late && s.state != slotDead }) {
+	if r.onlyLate() {
 		return true
 	}
 	if r.ended < 2*len(r.slots) {
@@ -198,6 +198,11 @@ func (r *run) late(waiting int) bool {
 	}
 	each := time.Since(r.first) / time.Duration(r.ended)
 	return time.Duration(waiting)*each > r.spec.LateAfter
+}
+
+// onlyLate reports whether all slots but Late ones gave up.
+func (r *run) onlyLate() bool {
+	return !slices.ContainsFunc(r.slots, func(s *slot) bool { return !s.Late && s.state != slotDead })
 }
 
 // taken reports whether the device of s, or s itself, is in use by a task that requires it for itself.
