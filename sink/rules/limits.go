@@ -275,9 +275,14 @@ func (t *Table) magnitude(ratios []float64, scale float64) []string {
 			continue
 		}
 
-		groups, first := make([][]float64, len(words)), make([]int, len(words))
-		for i, id := range codes {
-			if id >= 0 && !math.IsNaN(judged[i]) {
+		none := len(words) // the group of rows without a word
+		groups, first := make([][]float64, none+1), make([]int, none+1)
+		for i, code := range codes {
+			id := int(code)
+			if id < 0 {
+				id = none
+			}
+			if !math.IsNaN(judged[i]) {
 				groups[id], first[id] = append(groups[id], judged[i]), i
 			}
 		}

@@ -159,26 +159,34 @@ func TestLimitsAllowOperandsInLargeCaches(t *testing.T) {
 	}
 }
 
-// TestLimitsFindUnitOfGroup checks that the rows of one word may not all be in another unit, although nothing is known
-// of the kernels.
+// TestLimitsFindUnitOfGroup checks that the rows of one word, or those without a word, may not all be in another unit,
+// although nothing is known of the kernels.
 func TestLimitsFindUnitOfGroup(t *testing.T) {
 	perf, _ := catalog.Lookup("moe_a2a_perf")
-	for scale, want := range map[float64]string{
-		1: "", 1000: "the shortest of the 40 rows of phase=combine takes 20 ms: are they in another unit?",
+	for _, x := range []struct {
+		word  string // null if it is empty
+		scale float64
+		want  string
+	}{
+		{"combine", 1, ""},
+		{"combine", 1000, "the shortest of the 40 rows of phase=combine takes 20 ms: are they in another unit?"},
+		{"", 1, ""},
+		{"", 1000, "the shortest of the 40 rows of phase= takes 20 ms: are they in another unit?"},
 	} {
 		tokens, latency := make([]int64, 80), make([]float64, 80) // in us
 		for i := range tokens {
 			tokens[i] = int64(i%40 + 1)
 			if latency[i] = 20 + 1.234567*float64(i); i >= 40 {
-				latency[i] = scale * (20 + 1.345678*float64(i-40))
+				latency[i] = x.scale * (20 + 1.345678*float64(i-40))
 			}
 		}
-		phases := slices.Concat(slices.Repeat([]string{"dispatch"}, 40), slices.Repeat([]string{"combine"}, 40))
+		phases := slices.Concat(slices.Repeat([]string{"dispatch"}, 40), slices.Repeat([]string{x.word}, 40))
+		known := slices.Concat(slices.Repeat([]bool{true}, 40), slices.Repeat([]bool{x.word != ""}, 40))
 		rec := table.NewRecord([]string{"phase", "num_tokens", "latency"},
-			[]arrow.Array{table.Texts(phases, nil), table.Ints(tokens, nil), table.Floats(latency, nil)})
+			[]arrow.Array{table.Texts(phases, known), table.Ints(tokens, nil), table.Floats(latency, nil)})
 
-		if got := strings.Join(prepare(t, rec, perf).Limits(0.05).Problems, "; "); got != want {
-			t.Errorf("times %g: %q, want %q", scale, got, want)
+		if got := strings.Join(prepare(t, rec, perf).Limits(0.05).Problems, "; "); got != x.want {
+			t.Errorf("%q times %g: %q, want %q", x.word, x.scale, got, x.want)
 		}
 	}
 }
