@@ -276,7 +276,11 @@ func (m *matched) treesOf(s *subject) []string {
 // pairs returns the comparable values by column. A row is counted as unjudged once, with the first
 // reason.
 func (c *prediction) pairs(s *subject, m *matched, out *finding) (map[string][]compared, error) {
-	failures, _ := numbers(s.rec, "error_rate") // nil if there are none
+	failures, err := numbers(s.rec, "error_rate") // nil if there are none
+	if err != nil && column(s.rec, "error_rate") != nil {
+		return nil, err
+	}
+
 	var measured, predicted []*table.Col[float64]
 	for _, name := range c.Columns {
 		a, err := numbers(s.rec, name)
