@@ -334,6 +334,12 @@ func TestPower(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 
+	text := *ds
+	text.Table = table.WithColumn(ds.Table, "power", table.Constant("300", 2))
+	if _, err := run(t, config(nil), dir, &text); err == nil || !strings.Contains(err.Error(), `"power" is string`) {
+		t.Errorf("power as text: %v", err)
+	}
+
 	ds.Table = table.WithColumn(ds.Table, "power", table.Constant(300.0, 2))
 	mustRun(t, config(nil), dir, ds)
 

@@ -281,7 +281,11 @@ func (a *assembly) powerColumns(rec arrow.Record) ([]string, error) {
 	rows := table.Len(rec)
 	have, said := rows, false
 	for _, name := range columns {
-		col, _ := table.Float64s(rec, name) // nil if there is none
+		col, err := table.Float64s(rec, name) // nil if there is none
+		if err != nil && table.Has(rec, name) {
+			return nil, err
+		}
+
 		n := 0
 		for i := range rows {
 			v, ok := col.At(i)
