@@ -104,8 +104,10 @@ func (sp *space) fast(n hclsyntax.Expression) fastNode {
 		if apply == nil || n.ExpandFinal || len(args) == 0 {
 			return nil
 		}
-		if div, ok := args[0].(*hclsyntax.BinaryOpExpr); ok && len(args) == 1 && div.Op == hclsyntax.OpDivide {
-			args = []hclsyntax.Expression{div.LHS, div.RHS} // floor(a / b)
+		if rounds := n.Name == "floor" || n.Name == "ceil"; rounds && len(args) == 1 {
+			if div, ok := args[0].(*hclsyntax.BinaryOpExpr); ok && div.Op == hclsyntax.OpDivide {
+				args = []hclsyntax.Expression{div.LHS, div.RHS}
+			}
 		}
 		if nodes := sp.fastAll(args...); nodes != nil {
 			return fastFold(nodes, apply)
