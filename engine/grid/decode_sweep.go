@@ -31,14 +31,15 @@ func (d *decoder) sweep(blocks []sweepBlock) *Spec {
 		d.eval, d.in = b.eval, b.in
 		content, diags := b.Body.Content(sweepSchema)
 		switch {
+		case diags.HasErrors():
+			d.diags = append(d.diags, diags...)
 		case content.Attributes["values"] != nil:
-			if dim := d.axis(b.Block, d.content(b.Body, axisSchema)); dim != nil {
+			d.onlyValues(content)
+			if dim := d.axis(b.Block, content); dim != nil {
 				dim.order = d.next()
 				simple = append(simple, dim)
 			}
 
-		case diags.HasErrors():
-			d.diags = append(d.diags, diags...)
 		case compound != nil:
 			d.errorf(b.DefRange, "Second compound sweep",
 				"A grid has one sweep with axes and sets inside; the first is at %s. Use case_set blocks inside of it.",
@@ -68,4 +69,18 @@ func (d *decoder) sweep(blocks []sweepBlock) *Spec {
 	}
 	d.distinct(spec, content.Blocks)
 	return spec
+}
+
+// onlyValues reports what a sweep with values cannot have.
+func (d *decoder) onlyValues(content *hcl.BodyContent) {
+	for _, inner := range content.Blocks {
+		d.errorf(inner.DefRange, "Values and blocks",
+			"A sweep has either values, or axis, rows, derive, filter and case_set blocks.")
+	}
+
+	for _, name := range []string{"columns", "loop_order", "include"} {
+		if a := content.Attributes[name]; a != nil {
+			d.errorf(a.NameRange, "Unused attribute", "%s belongs to a sweep with blocks inside.", name)
+		}
+	}
 }
