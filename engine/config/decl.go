@@ -349,12 +349,13 @@ func (l *loader) declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnost
 	}
 
 	body := variableBody{Description: l.src.comment(b)}
+	more := gohcl.DecodeBody(b.Body, nil, &body) // reports attributes in random order
 	for _, nested := range b.Body.Blocks {
 		if nested.Type == "validation" {
-			diags = append(diags, Required(nested.Body, "condition", "error_message")...)
+			more = append(more, Required(nested.Body, "condition", "error_message")...)
 		}
 	}
-	diags = append(diags, gohcl.DecodeBody(b.Body, nil, &body)...)
+	diags = append(diags, byPlace(more)...)
 	v.description, v.sensitive, v.validations = body.Description, body.Sensitive, body.Validation
 
 	if body.Type != nil {

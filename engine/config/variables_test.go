@@ -144,3 +144,32 @@ func TestAutoVarFilesInOddFolder(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestVariableErrorsInSourceOrder checks that the errors of a variable block have the same order in each load.
+func TestVariableErrorsInSourceOrder(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "plan.hcl")
+	plan := `variable "a" {
+  default     = 1
+  sensitive   = "maybe"
+  description = null
+  validation {
+    condition = true
+  }
+}
+`
+	if err := os.WriteFile(path, []byte(plan), 0o644); err != nil {
+		t.Fatal(err)
+	}
+
+	for range 20 {
+		_, diags := Load(Options{Path: path})
+		var lines []int
+		for _, d := range diags {
+			lines = append(lines, d.Subject.Start.Line)
+		}
+		if len(lines) < 3 || !slices.IsSorted(lines) {
+			t.Fatalf("errors on the lines %v: %v", lines, diags)
+		}
+	}
+}
