@@ -189,7 +189,12 @@ func Open(path string) (*File, map[string]*hcl.File, hcl.Diagnostics) {
 // values adds the attributes of a variables block to into.
 func values(body hcl.Body, into map[string]*hcl.Attribute) hcl.Diagnostics {
 	attributes, diags := body.JustAttributes()
-	maps.Copy(into, attributes)
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+		if into[name] != nil {
+			stage.AddError(&diags, attributes[name].NameRange, "Duplicate value", "%s has a value already.", name)
+		}
+		into[name] = attributes[name]
+	}
 	return diags
 }
 
