@@ -151,8 +151,8 @@ func telling(t arrow.Record, info stage.Info) []string {
 	}
 
 	first = append(first, strings.Fields(`class message rel_stdev p10 p90 reached tflop_per_s gflop_per_s gb_per_s
-		busbw_gb_s power sm_clock_mhz throttled kernel_source pass_spread samples group attempts operating_point used_cuda_graph
-		status framework version device started_at`)...)
+		busbw_gb_s power sm_clock_mhz throttled kernel_source pass_spread samples group attempts operating_point
+		used_cuda_graph status framework version device started_at`)...)
 
 	var out []string
 	add := func(names []string) {

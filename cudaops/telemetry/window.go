@@ -105,7 +105,9 @@ func (r *Recorder) Window(from, to time.Time) *Window {
 		}
 	}
 
-	slices.SortFunc(w.GPUs, func(a, b *GPUWindow) int { return cmp.Or(a.order-b.order, strings.Compare(a.key(), b.key())) })
+	slices.SortFunc(w.GPUs, func(a, b *GPUWindow) int {
+		return cmp.Or(a.order-b.order, strings.Compare(a.key(), b.key()))
+	})
 
 	for _, g := range w.GPUs {
 		switch {
