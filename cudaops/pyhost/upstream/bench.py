@@ -292,7 +292,8 @@ def main():
             rows, seconds, whole, failed = bench.apply(run)
             number = sum(map(len, rows.values()))
             of = (number, seconds, whole, number / seconds, failed, number / seconds / rate, number / whole / rate)
-            print("aicplan:    %d rows in %.1f s (%.1f s with starts), %.2f/s, %d cases failed: %.2f of the collectors' rate (%.2f)" % of)
+            line = "aicplan:    %d rows in %.1f s (%.1f s with starts), %.2f/s, %d cases failed: %.2f of the collectors' rate, %.2f with starts"
+            print(line % of)
             runs.append(rows)
         for other in runs[1:]:
             spread = [max(x, y) / min(x, y) for i in runs[0] for x, y in zip(runs[0][i], other.get(i, []))]
