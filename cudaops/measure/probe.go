@@ -64,36 +64,37 @@ func (s *Session) probe(ctx context.Context, o *pending) error {
 }
 
 // noteDroop records the droop of a visit on a recovered device. A Learn case is visited again if the device was not
-// ready, and once more if its executions are short and its first visit found it capped: of 400 products of vLLM, 17,
-// most of them short, were among the capped ones in one of two runs only.
+// ready, and once more if its executions are brief and the power cap seems to limit it: something may have disturbed
+// it.
 func (s *Session) noteDroop(o *pending, seen visit) {
 	o.probed = true
-	if s.brief(o) {
-		o.droop, o.droops = 1, false
-		return
-	}
 	before := o.droop
 	switch {
 	case s.Level <= 0 || seen.clock <= 0:
+	case o.job.Learn && seen.ready > 0:
+		if seen.ready < probeReady*s.Level && o.looks < maxLooks {
+			o.looks++
+			o.probed, s.unsure = false, true
+			return
+		}
+		// The clock of the ready device differs from visit to visit by 0.5 %, and the clock under load with it.
+		o.droop = max(before, min(seen.clock/seen.ready, 1))
 	case seen.ready >= probeReady*s.Level:
 		o.droop = max(before, min(seen.clock/s.Level, 1))
-	case o.job.Learn && o.looks < maxLooks:
-		o.looks++
-		o.probed, s.unsure = false, true
-		return
-	case o.job.Learn && seen.ready > 0:
-		o.droop = max(before, min(seen.clock/seen.ready, 1))
 	}
-	if o.job.Learn {
-		o.droops = o.droop > 0 && o.droop < droopShare
-		o.probed = before > 0 || o.droop <= 0 || s.guess(o) >= slowSeconds || !s.held(o)
-	}
+	o.probed = !o.job.Learn || before > 0 || o.droop <= 0 || s.guess(o) >= briefSeconds || !s.held(o)
 }
 
-// brief reports whether the executions of a Learn case are too short for its droop: between kernels the cycles of the
-// device are not counted, so their clock reads too low.
-func (s *Session) brief(o *pending) bool {
-	return o.job.Learn && !s.Tuning.Locked && s.guess(o) < briefSeconds
+// heldBelow is the droop below which a Learn case is visited with the capped ones.
+func heldBelow(seconds float64) float64 {
+	switch {
+	case seconds < tinySeconds:
+		return 0
+	case seconds < briefSeconds:
+		return droopShare
+	default:
+		return slowShare
+	}
 }
 
 // learnt is the load of a case of which nothing but its droop is known, in watts
@@ -106,19 +107,16 @@ func (s *Session) learnt(o *pending) float64 {
 }
 
 const (
-	// learnShare is the droop below which the power cap holds a case of which nothing else
-	// is known. Of 116 products of vLLM that were visited among capped ones on two H200s, the
-	// 44 with a droop below 0.875 ended at 0.91 of the clock of their droop (median; the least
-	// 0.86), and the 72 from 0.875 to 0.905 at 0.998 (p10 0.976).
-	learnShare = 0.88
-	// Executions that take slowSeconds are visited with the capped ones below slowShare. The droop
-	// does not show whether the cap holds them after a while: torch's decode attention of 0.05 to 0.5 ms
-	// lost 11 to 22 % of its clock at a droop of 0.9, and products that are bound by memory lost nothing.
-	slowSeconds = 50e-6
-	slowShare   = 0.905
-	// Products below briefSeconds, which cannot reach the power cap, read 0.896 of the ready clock on an H200 and one
-	// of a hundred 0.882, just above learnShare; from 4 to 8 us it was 0.929.
-	briefSeconds = 4e-6
+	// learnShare is the droop below which the power cap limits a case of which nothing else is known: on H200s, products
+	// keep 0.65 of the ready clock at a droop of 0.79, and 0.75 at 0.885. From there the clock rises to the one of the
+	// droop at slowShare, from which on the cap limits hardly any.
+	learnShare = 0.885
+	slowShare  = 0.905
+	// Between kernels the cycles of the device are not counted, so the clock of brief ones reads too low: products of
+	// 2 us have a droop of 0.88, and keep that clock. Executions below briefSeconds can be six such kernels. The power
+	// cap cannot limit those below tinySeconds.
+	tinySeconds  = 4e-6
+	briefSeconds = 50e-6
 	learnPower   = 2.5
 	maxLooks     = 3
 )

@@ -127,6 +127,9 @@ func (s *Session) visit(ctx context.Context, o *pending) error {
 		if s.capped(o) {
 			// Visits on a recovered device do not count for a capped case.
 			o.visits, o.timed = nil, true
+			if o.job.Learn {
+				o.follow(seen)
+			}
 			return nil
 		}
 	}

@@ -55,15 +55,15 @@ const (
 	smoothCases = 24
 	smoothShare = 0.2
 	// loadRatio is the largest ratio of two loads in a window. mostCapped is how many cases a session remembers
-	// to smooth the clocks of later ones.
+	// for the line of learnedClocks.
 	loadRatio  = 1.15
 	mostCapped = 256
-	// Alone, a capped case lowers the clock for 0.2 s longer than a window takes: by settleShare more, if the clock is
-	// below settleBelow of the ready one. Over 57, 47 and 51 matrix products on two H200s it was 2 to 4 %.
-	settleShare = 0.03
-	settleBelow = 0.87
-	settleAll   = 0.84
-	// The fit of a case's time over its clock is drawn to priorSlope as if it had
+	// Alone, a capped case lowers the clock for 0.2 s longer than a window takes. The line over the droop was 1.5 to
+	// 3.3 % above the clocks that products had alone on two H200s, which were within 2 % of it (standard deviation).
+	settleShare = 0.022
+	// That line is drawn to lineFollows, its slope on an H200, as if lineCases more cases had the droop move by lineMoves.
+	lineFollows, lineCases, lineMoves = 1.3, 8, 0.02
+	// The fit of a case's time over its clock is drawn to priorSlope (0 for learned cases) as if it had
 	// seen the clock move by priorMoves with it.
 	priorSlope = 0.8
 	priorMoves = 0.01
@@ -115,11 +115,11 @@ func (s *Session) capped(o *pending) bool {
 
 // held is capped for cases that need not be probed first.
 func (s *Session) held(o *pending) bool {
-	if o.job.Learn && !s.Tuning.Locked && !o.probed {
-		return s.guess(o) > longLook // unknown until its first visit on a ready device
-	}
-	if t := s.guess(o); o.job.Learn && (t > longProbe || t > slowSeconds && o.droop < slowShare) {
-		return true
+	if o.job.Learn && !s.Tuning.Locked {
+		if !o.probed {
+			return s.guess(o) > longLook // unknown until its first visit on a ready device
+		}
+		return o.droop <= 0 || o.droop < heldBelow(s.guess(o))
 	}
 	return o.droops || s.Tuning.CapWatts > 0 && s.load(o) >= capShare*s.Tuning.CapWatts
 }
@@ -156,6 +156,7 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 	}
 
 	var measured []*pending
+	var capped *pending    // the one of the least power that was measured last
 	began := s.Clock.Now() // when work began after a rest
 	for i, g := range groups {
 		if i > 0 && s.Clock.Now()-began+windowShift+s.passTime(g) > windowHeat+s.Tuning.HotPass {
@@ -167,11 +168,34 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 		if i > 0 {
 			heat = max(windowHeat-(s.Clock.Now()-began), windowShift) // all cases before may have failed
 		}
-		g, err := s.runGroup(ctx, g, length, heat, stop)
-		if err != nil {
+		hot := g
+		if capped != nil && !g[0].hungry() {
+			// At the clock of a capped case, all show how they follow the clock. Those that the cap does not limit would keep
+			// theirs, and the line of learnedClocks would be far from it.
+			hot = []*pending{capped}
+		}
+		failed := func(o *pending, err error) error {
+			other := func(x *pending) bool { return x == o }
+			g, measured = slices.DeleteFunc(g, other), slices.DeleteFunc(measured, other)
+			if o == capped {
+				capped = nil
+			}
+			if e := s.fail(o, err); ctx.Err() != nil || stop != nil && stop(e) {
+				return e
+			}
+			return nil
+		}
+		if !s.learns() || len(g) > 1 || s.guess(g[0]) < longLook { // a longer one heats the device itself
+			if err := s.preheat(ctx, hot, heat, failed); err != nil {
+				return err
+			}
+		}
+		if err := s.runGroup(ctx, g, length, failed); err != nil {
 			return err
 		}
-		measured = append(measured, g...)
+		if measured = append(measured, g...); s.learns() && len(g) > 0 && g[0].hungry() {
+			capped = g[len(g)-1]
+		}
 	}
 	if err := s.concludeBatch(ctx, measured, ownShare(length), stop); err != nil {
 		return err
@@ -196,17 +220,20 @@ func (s *Session) passTime(cases []*pending) (sum time.Duration) {
 	return sum
 }
 
+// hungry reports whether the droop of a learned case shows that the power cap limits it.
+func (o *pending) hungry() bool { return o.droop > 0 && o.droop < learnShare }
+
 // windows divides the open cases into groups of like power whose visits take HotPass at most. An H200 reaches the
 // clock of the power cap 0.2 s after work began. After 0.8 s, a second controller lowers the clock by up to
 // 15 % for 0.2 s. After 0.1 s of rest, the same happens again. The controllers act on the mean power, so hungry
-// cases would run too fast among others: loads in a group differ by loadRatio at most, and cases that are only
-// visited here because they are long have groups of their own. Groups follow one another without a rest until
-// heating and passes have taken windowHeat and HotPass.
+// cases would run too fast among others: loads in a group differ by loadRatio at most, and cases that the cap may not
+// limit have separate groups. Groups follow one another without a rest until heating and passes have taken
+// windowHeat and HotPass.
 func (s *Session) windows() (out [][]*pending) {
 	kinds := [2][]*pending{}
 	for _, o := range s.open {
 		at := 1
-		if o.probed && (o.droops || s.load(o) >= capShare*s.Tuning.CapWatts) {
+		if o.hungry() {
 			at = 0
 		}
 		kinds[at] = append(kinds[at], o)
@@ -227,26 +254,13 @@ func (s *Session) windows() (out [][]*pending) {
 	return out
 }
 
-// runGroup visits capped cases side by side, in visits of the given length, after heating the device. Learned cases
-// have one visit if it is longer than an execution: more did not repeat better. It returns the cases that did not fail.
-func (s *Session) runGroup(ctx context.Context, batch []*pending, length, heat time.Duration, stop func(error) bool) (
-	[]*pending, error,
-) {
-	failed := func(o *pending, err error) error {
-		if err == nil {
-			return nil
-		}
-		batch = slices.DeleteFunc(batch, func(x *pending) bool { return x == o })
-		if e := s.fail(o, err); ctx.Err() != nil || stop != nil && stop(e) {
-			return e
-		}
-		return nil
-	}
-	if !s.learns() || len(batch) > 1 || s.guess(batch[0]) < longLook { // a longer one heats the device itself
-		if err := s.preheat(ctx, batch, heat, failed); err != nil {
-			return nil, err
-		}
-	}
+// runGroup visits capped cases side by side, in visits of the given length. Learned cases have one visit if it is
+// longer than an execution: more did not repeat better. So long that nothing is known of it, an execution of 0.2 s had
+// the clock of its like in the second visit, and a higher one in the first: only the last one counts.
+func (s *Session) runGroup(
+	ctx context.Context, batch []*pending, length time.Duration, failed func(*pending, error) error,
+) error {
+	batch = slices.Clone(batch)
 	for _, o := range batch {
 		o.load = s.rank(o)
 	}
@@ -261,15 +275,19 @@ func (s *Session) runGroup(ctx context.Context, batch []*pending, length, heat t
 			if l == hotVisit && s.load(o) < shortShare*s.Tuning.CapWatts {
 				l = hotVisit / 2
 			}
-			if err := failed(o, s.hotVisit(ctx, o, l.Seconds(), false)); err != nil {
-				return nil, err
+			heating := s.learns() && !o.probed && pass+1 < passes
+			if err := s.hotVisit(ctx, o, l.Seconds(), heating); err != nil {
+				batch = slices.DeleteFunc(batch, func(x *pending) bool { return x == o })
+				if err := failed(o, err); err != nil {
+					return err
+				}
 			}
 		}
 		if pass+1 < passes {
 			slices.Reverse(batch)
 		}
 	}
-	return batch, nil
+	return nil
 }
 
 // concludeBatch ends capped cases that have been visited. For own, see sustainedClocks.
@@ -363,9 +381,14 @@ func (s *Session) hotVisit(ctx context.Context, o *pending, length float64, heat
 	seen := condense(blocks, b)
 	for _, x := range blocks {
 		if x.ClockMHz > 0 {
-			o.points = append(o.points, block{math.Log(x.ClockMHz), math.Log(x.Seconds / float64(executions(x, b)))})
 			seen.clocks = append(seen.clocks, x.ClockMHz)
+			if !o.job.Learn {
+				o.points = append(o.points, block{math.Log(x.ClockMHz), math.Log(x.Seconds / float64(executions(x, b)))})
+			}
 		}
+	}
+	if o.job.Learn {
+		o.follow(seen)
 	}
 	if len(seen.clocks) != len(blocks) {
 		seen.clocks = nil
@@ -383,6 +406,15 @@ func (s *Session) hotVisit(ctx context.Context, o *pending, length float64, heat
 		s.Trace(v)
 	}
 	return nil
+}
+
+// follow adds a visit to the fit of time over clock. Learned cases have one of a recovered device, which shows most of
+// how they follow the clock, and the first block of a visit may have waited for the host: so each visit counts as its
+// medians.
+func (o *pending) follow(v visit) {
+	if v.clock > 0 {
+		o.points = append(o.points, block{math.Log(v.clock), math.Log(v.median)})
+	}
 }
 
 // hotBlocks runs a burst and adds its time and energy to the session's.
@@ -410,68 +442,91 @@ func (s *Session) hotBlocks(ctx context.Context, o *pending, b Burst) ([]Block, 
 	return blocks, nil
 }
 
-// CappedClock is the clock that a capped case had, and its droop, in logarithms; NaN if unknown. Load is in watts
-// above idle.
-type CappedClock struct {
-	load, clock, droop float64
-	place              int // in the batch at work, from 1; 0 for cases of earlier batches
-}
+// CappedClock is the clock that a capped case of which only the droop is known had in a window, in MHz, and its droop.
+type CappedClock struct{ clock, droop float64 }
 
 // sustainedClocks returns the clock that the power cap leaves every case of a batch, in MHz; 0 if no clock could
 // be read. It is the one that the case and its neighbours had in all passes, corrected by how much further than
 // theirs the case lowers the clock at once, and for a share of own the one that it had itself (in logarithms).
-// If the order is learned, capped cases of earlier batches are neighbours, too, and a case without a droop has none.
 func (s *Session) sustainedClocks(batch []*pending, own float64) []float64 {
-	var all []CappedClock
-	if s.learns() {
-		all = slices.Clone(s.Capped)
-	}
-	out := make([]float64, len(batch))
+	seen := make([]float64, len(batch))
 	for i, o := range batch {
-		c := CappedClock{o.load, math.NaN(), math.NaN(), i + 1}
 		var xs []float64
 		for _, v := range o.visits {
 			if v.clock > 0 {
 				xs = append(xs, math.Log(v.clock))
 			}
 		}
-		if len(xs) > 0 {
-			c.clock = Mean(xs)
-			out[i] = math.Exp(c.clock)
-		}
-		if o.droop > 0 {
-			c.droop = math.Log(o.droop)
-		}
-		if o.droop > 0 || !s.learns() {
-			all = append(all, c)
-		}
+		seen[i] = Mean(xs)
 	}
+	out := make([]float64, len(batch))
 	if s.learns() {
-		s.Capped = slices.Clone(all[max(0, len(all)-mostCapped):])
-		for i := range s.Capped {
-			s.Capped[i].place = 0
+		s.learnedClocks(batch, seen, out)
+		return out
+	}
+	droops := make([]float64, len(batch))
+	for i, o := range batch {
+		droops[i] = math.Log(o.droop)
+		if o.droop <= 0 {
+			droops[i] = math.NaN()
 		}
 	}
-
-	slices.SortStableFunc(all, func(a, b CappedClock) int { return cmp.Compare(b.load, a.load) })
-	for i, c := range all {
-		if c.place == 0 {
-			continue
-		}
-		clock, ok := s.neighbours(all, i, func(x CappedClock) float64 { return x.clock })
+	for i := range batch {
+		clock, ok := s.neighbours(batch, i, seen)
 		if !ok {
 			continue
 		}
-		if usual, ok := s.neighbours(all, i, func(x CappedClock) float64 { return x.droop }); ok {
-			clock += droopFollows * (c.droop - usual)
+		if usual, ok := s.neighbours(batch, i, droops); ok {
+			clock += droopFollows * (droops[i] - usual)
 		}
-		if full := s.fullClock(); s.learns() {
-			share := (settleBelow - math.Exp(clock)/full) / (settleBelow - settleAll)
-			clock += math.Log(1 - settleShare*min(max(share, 0), 1))
-		}
-		out[c.place-1] = math.Exp((1-own)*clock + own*c.clock)
+		out[i] = math.Exp((1-own)*clock + own*seen[i])
 	}
 	return out
+}
+
+// learnedClocks fills in the clocks of cases of which only the droop is known, given those that they had (in
+// logarithms). They lie on a line over the droop through the capped cases of this batch and earlier ones: one window
+// differs from the next by 4 %. From learnShare on they rise to the clock of the droop at slowShare. A case without a
+// droop, or a batch without capped cases, keeps the clock that it had.
+func (s *Session) learnedClocks(batch []*pending, seen, out []float64) {
+	for i, o := range batch {
+		if o.hungry() && s.guess(o) >= briefSeconds && !math.IsNaN(seen[i]) {
+			s.Capped = append(s.Capped, CappedClock{math.Exp(seen[i]), o.droop})
+		}
+	}
+	s.Capped = s.Capped[max(0, len(s.Capped)-mostCapped):]
+	level, follows := droopLine(s.Capped)
+	line := func(droop float64) float64 { return (1 - settleShare) * math.Exp(level+follows*math.Log(droop)) }
+	for i, o := range batch {
+		switch {
+		case math.IsNaN(seen[i]):
+		case o.droop <= 0 || len(s.Capped) == 0:
+			out[i] = math.Exp(seen[i])
+		default:
+			rises := max(o.droop-learnShare, 0) / (slowShare - learnShare)
+			clock := line(min(o.droop, learnShare))
+			out[i] = min(clock+rises*(slowShare*s.fullClock()-clock), o.droop*s.fullClock())
+		}
+	}
+}
+
+// droopLine returns the line through the logarithms of droops and clocks. Half of the cases are above it, so that a few
+// that the power cap does not limit do not count.
+func droopLine(all []CappedClock) (level, follows float64) {
+	var xs, ys []float64
+	for _, c := range all {
+		xs, ys = append(xs, math.Log(c.droop)), append(ys, math.Log(c.clock))
+	}
+	mx, my, sxx, sxy := Mean(xs), Mean(ys), lineMoves*lineMoves*lineCases, lineFollows*lineMoves*lineMoves*lineCases
+	for i := range xs {
+		sxx += (xs[i] - mx) * (xs[i] - mx)
+		sxy += (xs[i] - mx) * (ys[i] - my)
+	}
+	follows = sxy / sxx
+	for i := range ys {
+		ys[i] -= follows * xs[i]
+	}
+	return Median(ys), follows
 }
 
 // ownShare is how much of a case's clock is what its own visits had, where they are so
@@ -483,24 +538,22 @@ func ownShare(length time.Duration) float64 {
 	return max(0, float64(length-hotVisit)/float64(longVisit-hotVisit))
 }
 
-// neighbours returns the value of cases with the load of case i, which are in the order of their load: a local line
-// through its own value and those of its neighbours. It is unknown if the case has none itself.
-func (s *Session) neighbours(all []CappedClock, i int, value func(CappedClock) float64) (float64, bool) {
-	if math.IsNaN(value(all[i])) {
+// neighbours returns the value of cases with the load of case i of a batch, which is in the order of the load: a local
+// line through its own value and those of its neighbours. It is unknown if the case has none itself.
+func (s *Session) neighbours(batch []*pending, i int, values []float64) (float64, bool) {
+	if math.IsNaN(values[i]) {
 		return 0, false
 	}
-	n := len(all)
+	n := len(batch)
 	width := min(smoothCases, n/6)
 	scale := max(smoothShare*s.Tuning.CapWatts, 1e-9)
-	capped := func(c CappedClock) bool { return c.load >= capShare*s.Tuning.CapWatts }
 	var sw, sx, sy, sxx, sxy float64
 	for j := max(0, i-width); j <= min(n-1, i+width); j++ {
-		y := value(all[j])
-		// Cases that are only visited with capped ones because they are long keep a higher clock.
-		if math.IsNaN(y) || s.learns() && capped(all[j]) != capped(all[i]) {
+		y := values[j]
+		if math.IsNaN(y) {
 			continue
 		}
-		x := (all[j].load - all[i].load) / scale
+		x := (batch[j].load - batch[i].load) / scale
 		w := (1 - math.Abs(float64(i-j))/float64(width+1)) * math.Exp(-x*x)
 		sw, sx, sy = sw+w, sx+w*x, sy+w*y
 		sxx, sxy = sxx+w*x*x, sxy+w*x*y
@@ -511,8 +564,8 @@ func (s *Session) neighbours(all []CappedClock, i int, value func(CappedClock) f
 }
 
 // slope returns how a case's time follows the clock: minus d ln(time) / d ln(clock).
-// 1 is fully, 0 not at all.
-func slope(points []block) float64 {
+// 1 is fully, 0 not at all. If the clock hardly moved, it is usual.
+func slope(points []block, usual float64) float64 {
 	if len(points) == 0 {
 		return 0
 	}
@@ -528,7 +581,7 @@ func slope(points []block) float64 {
 		sxy += (p.clock - mx) * (p.seconds - my)
 	}
 	prior := n * priorMoves * priorMoves
-	return min(max((prior*priorSlope-sxy)/(prior+sxx), 0), maxSlope)
+	return min(max((prior*usual-sxy)/(prior+sxx), 0), maxSlope)
 }
 
 // sustainedResult returns the case's result with its latency at a clock of mhz, or as
@@ -538,7 +591,11 @@ func (s *Session) sustainedResult(o *pending, mhz float64) Measured {
 		Passes: len(o.visits), Executions: o.execs, UsedGraph: true, Protocol: ProtocolAdaptive,
 		OperatingPoint: PointSustained, PassSpread: Spread(medians(o.visits)), ClockMHz: mhz, Spent: o.spent,
 	}
-	e := slope(o.points)
+	usual := priorSlope
+	if s.learns() {
+		usual = 0 // the line of learnedClocks can be far from the clocks that the case had
+	}
+	e := slope(o.points, usual)
 	var samples, lengths, ready, own []float64
 	var medians []float64
 	for _, v := range o.visits {

@@ -332,7 +332,7 @@ func TestLongExecutionsAreVisitedWithTheCappedOnes(t *testing.T) {
 	cases := hungry(20)
 	cases[7].latency = 0.3
 	visits, cool := 0, 0
-	sustained(t, cases, 1, func(o *outcome, _ []*gpuTarget, jobs []*measure.Job) {
+	o := sustained(t, cases, 1, func(o *outcome, _ []*gpuTarget, jobs []*measure.Job) {
 		o.session.Tuning.HotPass = hotPass
 		for _, j := range jobs {
 			j.Learn = true
@@ -348,6 +348,9 @@ func TestLongExecutionsAreVisitedWithTheCappedOnes(t *testing.T) {
 	})
 	if cool > 0 || visits < 2 || visits > 3 {
 		t.Errorf("%d visits of 0.3 s, %d of them alone", visits, cool)
+	}
+	if r := o.results[7]; r.Passes != 1 || math.Abs(r.ClockMHz-r.ClockSeenMHz) > 0.01 {
+		t.Errorf("only the last visit counts, at the clock that it had: %+v", r)
 	}
 }
 
@@ -495,6 +498,46 @@ func TestWindowBehindFailedCasesIsHeated(t *testing.T) {
 	})
 	if heated < 190*time.Millisecond {
 		t.Errorf("the device works for %v before visits count", heated)
+	}
+}
+
+// TestLearnedRows compares capped rows of which only the droop is known with what every case takes alone, and two runs.
+func TestLearnedRows(t *testing.T) {
+	t.Parallel()
+	const fast = 416 // at a droop of 0.885 a case draws what the cap allows
+	cases := hungry(160)
+	for i := range cases {
+		cases[i].latency = min(cases[i].latency, 4e-3)
+	}
+	run := func(seed uint64) outcome {
+		return sustained(t, cases, seed, func(o *outcome, _ []*gpuTarget, jobs []*measure.Job) {
+			o.gpu.FastWatts, o.session.Level, o.session.Tuning.HotPass = fast, o.gpu.MaxMHz, hotPass
+			for _, j := range jobs {
+				j.Learn = true
+			}
+		})
+	}
+	a, b := run(1), run(2)
+	var off, spread []float64
+	for i, c := range cases {
+		if a.errs[i] != nil || b.errs[i] != nil {
+			t.Fatal(a.errs[i], b.errs[i])
+		}
+		x, y := a.results[i].Latency, b.results[i].Latency
+		if truth, mhz := aloneOn(c, 5, fast); mhz < 0.85*a.gpu.MaxMHz {
+			off, spread = append(off, x/1e3/truth), append(spread, max(x, y)/min(x, y))
+		}
+	}
+	if len(off) < 30 {
+		t.Fatalf("the cap limits %d of %d cases: nothing is tried", len(off), len(cases))
+	}
+	p5, p50, p95 := measure.Percentile(off, .05), measure.Percentile(off, .5), measure.Percentile(off, .95)
+	// An H200 lowers the clock further than this device once a case runs alone, and rows are stated at that clock.
+	if !(p5 >= 0.98) || !(p95 <= 1.03) || !(math.Abs(p50-1) <= 0.02) {
+		t.Errorf("against what the cases take alone: p5 %.4f, p50 %.4f, p95 %.4f", p5, p50, p95)
+	}
+	if p50, p95 := measure.Percentile(spread, .5), measure.Percentile(spread, .95); !(p50 <= 1.01) || !(p95 <= 1.03) {
+		t.Errorf("two orders differ by p50 %.4f, p95 %.4f", p50, p95)
 	}
 }
 

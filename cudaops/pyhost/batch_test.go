@@ -461,9 +461,6 @@ func TestCappedCasesOfABatchAreOrderedByTheirDroop(t *testing.T) {
 	for i, w := range watts {
 		row := answers[int64(i+1)].Rows[0]
 		mhz := 1980 * math.Min(1, math.Pow(300/float64(w), 0.4))
-		if mhz < 0.84*1980 {
-			mhz *= 0.97 // alone, the case would lower the clock further
-		}
 		if got := latencyOf(row); math.Abs(got/(0.1*1980/mhz)-1) > 0.01 {
 			t.Errorf("%d W: %v ms, want %v", w, got, 0.1*1980/mhz)
 		}

@@ -36,7 +36,7 @@ func pythonKind() *Kind {
 			Options:    Options(pyhost.Options()),
 			Measure:    allMeasureBut(),
 			Binds:      "Python code",
-			Instrument: 8,
+			Instrument: 9,
 			NamesOps:   true,
 			Reads:      true,
 		},
