@@ -4,12 +4,12 @@
     bench.py AICPLAN CHECKOUT BACKEND OP [--cases 400] [--where EXPRESSION] [--runs 2] [--truth 0] [--seed 11] [--fresh]
 
 BACKEND is vllm or sglang, and must be installed for python3. One process calls the collectors with their own
-benchmark_with_power, after a first case that imports and compiles. aicplan applies a plan with the same cases; its time
-runs from the first measurement to the end of the stage. The first 20 cases of a stage are prepared before that. The
-second time has these and the start of the processes in it: take at least 200 cases. aicplan fills operands that the
-collectors leave uninitialised, as its plans do. --truth N also measures N of the cases alone, with operands filled in the
-same way, each for 0.6 s of which the last 40 % count. --fresh gives every run a home and a folder for temporary files of
-its own, so that each compiles all its kernels.
+benchmark_with_power, after first calls that import and compile, for the cases for which aicplan's workers compile.
+aicplan applies a plan with the same cases; its time runs from the first measurement to the end of the stage. The first
+20 cases of a stage are prepared before that. The second time has these and the start of the processes in it: take at
+least 200 cases. aicplan fills operands that the collectors leave uninitialised, as its plans do. --truth N also measures
+N of the cases alone, with operands filled in the same way, each for 0.6 s of which the last 40 % count, in two orders.
+--fresh gives every run a home and a folder for temporary files of its own, so that each compiles all its kernels.
 
 Exit status: 0 compared; 1 one of the two has no rows; 2 wrong usage.
 """
@@ -21,6 +21,7 @@ import datetime
 import importlib
 import io
 import json
+import math
 import os
 import random
 import subprocess
@@ -70,6 +71,24 @@ collect "bench" {
 def percentiles(values, *at):
     values = sorted(values)
     return " ".join("%.3f" % values[min(len(values) - 1, int(p * len(values)))] for p in at) if values else "none"
+
+
+def examples(calls):
+    """The calls for which aicplan's workers have torch compile: of each kind the one nearest to the middle."""
+    far, kinds = [0.0] * len(calls), [()] * len(calls)
+    for column in zip(*calls):
+        numbers = sorted({v for v in column if type(v) in (int, float) and v not in (0, 1)})
+        place = {v: abs(2 * i - len(numbers) + 1.25) / len(numbers) for i, v in enumerate(numbers)}
+        for i, v in enumerate(column):
+            if type(v) in (int, float) and v in place:
+                far[i] += place[v]
+            else:
+                kinds[i] += (json.dumps(v),)
+    best = {}
+    for i, kind in enumerate(kinds):
+        if kind not in best or far[i] < far[best[kind]]:
+            best[kind] = i
+    return [calls[i] for i in best.values()]
 
 
 class Bench:
@@ -154,6 +173,7 @@ class Bench:
         job = {
             "fills": self.binding.get("uninitialised") == "random", "root": os.path.abspath(self.args.checkout), "mode": mode,
             "module": self.binding["module"], "run": self.binding["run"], "calls": [[i, self.calls[i]] for i in indices],
+            "first": examples(self.calls),
         }
         done = subprocess.run([sys.executable, os.path.abspath(__file__), "--upstream"], input=json.dumps(job), text=True,
                               stdout=subprocess.PIPE, check=True, cwd=self.folder, env=self.environment())
@@ -217,7 +237,7 @@ def collectors():
             return graph
 
         graph = captured(1)
-        n = max(1, min(64, int(1e-3 / (timed(graph.replay, 2e-3, 0.5) / 1e3))))
+        n = max(1, min(50, int(2e-4 / (timed(graph.replay, 2e-3, 0.5) / 1e3))))
         if n > 1:
             graph = captured(n)
         yield {"latency_ms": timed(graph.replay, 0.6, 0.4) / n, "power_stats": None, "throttled": False, "num_runs_executed": 6, "used_cuda_graph": True}
@@ -237,8 +257,8 @@ def collectors():
 
     filling = Filling(types.SimpleNamespace(seed=0))
     began = 0.0
-    for n, (i, call) in enumerate(job["calls"][:1] + job["calls"]):  # the first call imports and compiles
-        if n == 1:
+    for n, (i, call) in enumerate([[0, call] for call in job["first"]] + job["calls"]):  # the first ones import and compile
+        if n == len(job["first"]):
             rows.clear()
             failed, began = 0, time.time()
         current[:] = [i]
@@ -299,7 +319,11 @@ def main():
             spread = [max(x, y) / min(x, y) for i in runs[0] for x, y in zip(runs[0][i], other.get(i, []))]
             print("max/min of two runs, p50 p95: " + percentiles(spread, 0.5, 0.95))
         if args.truth:
-            truth, _, _ = bench.upstream("alone", list(everything)[:: max(1, len(everything) // args.truth)])
+            some = list(everything)[:: max(1, len(everything) // args.truth)]
+            once, again = [bench.upstream("alone", order)[0] for order in (some, some[::-1])]
+            truth = {i: [math.sqrt(x * y) for x, y in zip(once[i], again[i])] for i in once if i in again}
+            both = [y / x for i in truth for x, y in zip(once[i], again[i])]
+            print("alone, second / first order, p5 p50 p95: " + percentiles(both, 0.05, 0.5, 0.95))
             for name, rows in [("aicplan", runs[0]), ("collectors", own)]:
                 for above, least, most in (("above", 0.03, 1e9), ("below", 0, 0.03)):
                     over = [x / y for i, t in truth.items() for x, y in zip(rows.get(i, []), t) if least <= y < most]
