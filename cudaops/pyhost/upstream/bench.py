@@ -6,7 +6,7 @@
 BACKEND is vllm or sglang, and must be installed for python3. One process calls the collectors with their own
 benchmark_with_power, after first calls that import and compile, for the cases for which aicplan's workers compile.
 aicplan applies a plan with the same cases; its time runs from the first measurement to the end of the stage. The first
-20 cases of a stage are prepared before that. The second time has these and the start of the processes in it: take at
+20 cases of a stage are prepared before that. The times with starts have these and the start of the processes: take at
 least 200 cases. aicplan fills operands that the collectors leave uninitialised, as its plans do. --truth N also measures
 N of the cases alone, with operands filled in the same way, each for 0.6 s of which the last 40 % count, in two orders.
 --fresh gives every run a home and a folder for temporary files of its own, so that each compiles all its kernels.
@@ -169,18 +169,19 @@ class Bench:
                 f.write(content)
 
     def upstream(self, mode, indices):
-        """{case: latencies} of the collectors' functions, and rows a second."""
+        """{case: latencies} of the collectors' functions, their seconds, the number of failed cases, and the seconds with the start."""
         job = {
             "fills": self.binding.get("uninitialised") == "random", "root": os.path.abspath(self.args.checkout), "mode": mode,
             "module": self.binding["module"], "run": self.binding["run"], "calls": [[i, self.calls[i]] for i in indices],
             "first": examples(self.calls),
         }
+        began = time.time()
         done = subprocess.run([sys.executable, os.path.abspath(__file__), "--upstream"], input=json.dumps(job), text=True,
                               stdout=subprocess.PIPE, check=True, cwd=self.folder, env=self.environment())
         out, rows = json.loads(done.stdout.splitlines()[-1]), {}
         for case, latencies in out["rows"]:  # collectors that sweep log their points one by one
             rows.setdefault(case, []).extend(latencies)
-        return rows, out["seconds"], out["failed"]
+        return rows, out["seconds"], out["failed"], time.time() - began
 
     def apply(self, run):
         """{case: latencies} of a plan's rows, the seconds, those of the whole stage, and the number of failed cases."""
@@ -301,17 +302,17 @@ def main():
                 json.dump(bench.calls, f)
             return None
         everything = range(len(bench.cases))
-        own, seconds, failed = bench.upstream("own", everything)
+        own, seconds, failed, whole = bench.upstream("own", everything)
         number = sum(map(len, own.values()))
         if number == 0:
             sys.exit("collectors: no rows, %d cases failed" % failed)
-        rate = number / seconds
-        print("collectors: %d rows in %.1f s, %.2f/s, %d cases failed" % (number, seconds, rate, failed))
+        rate, started = number / seconds, number / whole
+        print("collectors: %d rows in %.1f s (%.1f s with the start), %.2f/s, %d cases failed" % (number, seconds, whole, rate, failed))
         runs = []
         for run in range(args.runs):
             rows, seconds, whole, failed = bench.apply(run)
             number = sum(map(len, rows.values()))
-            of = (number, seconds, whole, number / seconds, failed, number / seconds / rate, number / whole / rate)
+            of = (number, seconds, whole, number / seconds, failed, number / seconds / rate, number / whole / started)
             line = "aicplan:    %d rows in %.1f s (%.1f s with starts), %.2f/s, %d cases failed: %.2f of the collectors' rate, %.2f with starts"
             print(line % of)
             runs.append(rows)
