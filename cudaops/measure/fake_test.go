@@ -151,7 +151,9 @@ func (t *gpuTarget) Burst(ctx context.Context, b measure.Burst) ([]measure.Block
 	var out []measure.Block
 	for range b.Blocks {
 		n := whole(b.Executions)
+		before := t.GPU.Cycles
 		s := t.GPU.Execute(float64(n)*t.Latency, t.Watts, t.Share)
+		clock := (t.GPU.Cycles - before) / s
 		if len(t.Launches) > 0 {
 			launching := float64(n/q) * t.Launches[b.Capture%len(t.Launches)]
 			t.GPU.Clock.Advance(time.Duration(launching * 1e9))
@@ -160,7 +162,6 @@ func (t *gpuTarget) Burst(ctx context.Context, b measure.Burst) ([]measure.Block
 		if t.GPU.Noise > 0 {
 			s *= math.Max(0.5, 1+t.GPU.Noise*t.GPU.Rand.NormFloat64())
 		}
-		clock := t.GPU.Under(t.Watts)
 		if t.Disturbed[len(t.Bursts)-1] {
 			s, clock = 2*s, clock/2
 		}

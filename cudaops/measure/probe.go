@@ -64,19 +64,18 @@ func (s *Session) probe(ctx context.Context, o *pending) error {
 }
 
 // noteDroop records the droop of a visit on a recovered device. A Learn case is visited again if the device was not
-// ready, and once more if its executions are brief and the power cap seems to limit it: something may have disturbed
-// it.
+// ready or the droop is not plausible, and once more if its executions are brief and the power cap seems to limit it:
+// something may have disturbed it.
 func (s *Session) noteDroop(o *pending, seen visit) {
 	o.probed = true
 	before := o.droop
 	switch {
 	case s.Level <= 0 || seen.clock <= 0:
+	case o.job.Learn && o.looks < maxLooks && (seen.ready < probeReady*s.Level || seen.clock < leastShare*seen.ready):
+		o.looks++
+		o.probed, s.unsure = false, true
+		return
 	case o.job.Learn && seen.ready > 0:
-		if seen.ready < probeReady*s.Level && o.looks < maxLooks {
-			o.looks++
-			o.probed, s.unsure = false, true
-			return
-		}
 		// The clock of the ready device differs from visit to visit by 0.5 %, and the clock under load with it.
 		o.droop = max(before, min(seen.clock/seen.ready, 1))
 	case seen.ready >= probeReady*s.Level:
@@ -87,14 +86,10 @@ func (s *Session) noteDroop(o *pending, seen visit) {
 
 // heldBelow is the droop below which a Learn case is visited with the capped ones.
 func heldBelow(seconds float64) float64 {
-	switch {
-	case seconds < tinySeconds:
-		return 0
-	case seconds < briefSeconds:
+	if seconds < briefSeconds {
 		return droopShare
-	default:
-		return slowShare
 	}
+	return slowShare
 }
 
 // learnt is the load of a case of which nothing but its droop is known, in watts
@@ -109,12 +104,14 @@ func (s *Session) learnt(o *pending) float64 {
 const (
 	// learnShare is the droop below which the power cap limits a case of which nothing else is known: on H200s, products
 	// keep 0.65 of the ready clock at a droop of 0.79, and 0.75 at 0.885. From there the clock rises to the one of the
-	// droop at slowShare, from which on the cap limits hardly any.
+	// droop at slowShare, from which on the cap limits hardly any. The least droop of 700 products was 0.74: one below
+	// leastShare shows that something else ran.
+	leastShare = 0.6
 	learnShare = 0.885
 	slowShare  = 0.905
 	// Between kernels the cycles of the device are not counted, so the clock of brief ones reads too low: products of
-	// 2 us have a droop of 0.88, and keep that clock. Executions below briefSeconds can be six such kernels. The power
-	// cap cannot limit those below tinySeconds.
+	// 2 us have a droop of 0.88 and keep that clock, also in executions of several. The power cap cannot limit
+	// executions below tinySeconds.
 	tinySeconds  = 4e-6
 	briefSeconds = 50e-6
 	learnPower   = 2.5

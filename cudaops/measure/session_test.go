@@ -61,6 +61,7 @@ func session(t *testing.T, cases []gpuCase, seed uint64,
 	}
 	targets := make([]*gpuTarget, len(cases))
 	jobs := make([]*measure.Job, len(cases))
+	ended := make([]int, len(cases))
 	for i, c := range cases {
 		targets[i] = &gpuTarget{GPU: gpu, Latency: c.latency, Watts: c.watts, Share: c.share, Graph: 1}
 		if c.latency < 100e-6 {
@@ -68,7 +69,7 @@ func session(t *testing.T, cases []gpuCase, seed uint64,
 		}
 		jobs[i] = &measure.Job{
 			Target: targets[i], Tag: i, Watts: c.watts, Seconds: c.latency * (0.7 + 0.1*float64(i%7)),
-			Done: func(r measure.Measured, err error) { o.results[i], o.errs[i] = r, err },
+			Done: func(r measure.Measured, err error) { o.results[i], o.errs[i], ended[i] = r, err, ended[i]+1 },
 		}
 	}
 	if change != nil {
@@ -83,6 +84,11 @@ func session(t *testing.T, cases []gpuCase, seed uint64,
 		t.Fatal(err)
 	}
 	o.elapsed = clock.Now()
+	for i, n := range ended {
+		if n != 1 || o.errs[i] == nil && !(o.results[i].Latency > 0) {
+			t.Errorf("case %d ended %d times, with %v ms", i, n, o.results[i].Latency)
+		}
+	}
 	return o
 }
 

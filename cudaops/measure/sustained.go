@@ -63,7 +63,7 @@ const (
 	settleShare = 0.022
 	// That line is drawn to lineFollows, its slope on an H200, as if lineCases more cases had the droop move by lineMoves.
 	lineFollows, lineCases, lineMoves = 1.3, 8, 0.02
-	// The fit of a case's time over its clock is drawn to priorSlope (0 for learned cases) as if it had
+	// The fit of a case's time over its clock is drawn to priorSlope as if it had
 	// seen the clock move by priorMoves with it.
 	priorSlope = 0.8
 	priorMoves = 0.01
@@ -119,7 +119,7 @@ func (s *Session) held(o *pending) bool {
 		if !o.probed {
 			return s.guess(o) > longLook // unknown until its first visit on a ready device
 		}
-		return o.droop <= 0 || o.droop < heldBelow(s.guess(o))
+		return s.guess(o) >= tinySeconds && o.droop < heldBelow(s.guess(o))
 	}
 	return o.droops || s.Tuning.CapWatts > 0 && s.load(o) >= capShare*s.Tuning.CapWatts
 }
@@ -155,9 +155,8 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 		heat = 0
 	}
 
-	var measured []*pending
-	var capped *pending    // the one of the least power that was measured last
-	began := s.Clock.Now() // when work began after a rest
+	var measured, capped []*pending // all, and the last ones that the power cap certainly limits
+	began := s.Clock.Now()          // when work began after a rest
 	for i, g := range groups {
 		if i > 0 && s.Clock.Now()-began+windowShift+s.passTime(g) > windowHeat+s.Tuning.HotPass {
 			if err := s.Clock.Sleep(ctx, windowRest); err != nil {
@@ -168,17 +167,15 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 		if i > 0 {
 			heat = max(windowHeat-(s.Clock.Now()-began), windowShift) // all cases before may have failed
 		}
-		hot := g
-		if capped != nil && !g[0].hungry() {
-			// At the clock of a capped case, all show how they follow the clock. Those that the cap does not limit would keep
-			// theirs, and the line of learnedClocks would be far from it.
-			hot = []*pending{capped}
+		hungry, hot := g[0].hungry(), g
+		if !hungry && len(capped) > 0 {
+			// At the clock of capped cases, the first ones show how they follow the clock. Otherwise those that the cap does
+			// not limit keep theirs.
+			hot = capped
 		}
 		failed := func(o *pending, err error) error {
-			other := func(x *pending) bool { return x == o }
-			g, measured = slices.DeleteFunc(g, other), slices.DeleteFunc(measured, other)
-			if o == capped {
-				capped = nil
+			for _, list := range []*[]*pending{&g, &measured, &capped} {
+				*list = slices.DeleteFunc(slices.Clone(*list), func(x *pending) bool { return x == o })
 			}
 			if e := s.fail(o, err); ctx.Err() != nil || stop != nil && stop(e) {
 				return e
@@ -190,11 +187,12 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 				return err
 			}
 		}
-		if err := s.runGroup(ctx, g, length, failed); err != nil {
+		g, err := s.runGroup(ctx, g, length, failed)
+		if err != nil {
 			return err
 		}
-		if measured = append(measured, g...); s.learns() && len(g) > 0 && g[0].hungry() {
-			capped = g[len(g)-1]
+		if measured = append(measured, g...); hungry && s.learns() {
+			capped = g
 		}
 	}
 	if err := s.concludeBatch(ctx, measured, ownShare(length), stop); err != nil {
@@ -221,7 +219,7 @@ func (s *Session) passTime(cases []*pending) (sum time.Duration) {
 }
 
 // hungry reports whether the droop of a learned case shows that the power cap limits it.
-func (o *pending) hungry() bool { return o.droop > 0 && o.droop < learnShare }
+func (o *pending) hungry() bool { return o.droop >= leastShare && o.droop < learnShare }
 
 // windows divides the open cases into groups of like power whose visits take HotPass at most. An H200 reaches the
 // clock of the power cap 0.2 s after work began. After 0.8 s, a second controller lowers the clock by up to
@@ -255,11 +253,11 @@ func (s *Session) windows() (out [][]*pending) {
 }
 
 // runGroup visits capped cases side by side, in visits of the given length. Learned cases have one visit if it is
-// longer than an execution: more did not repeat better. So long that nothing is known of it, an execution of 0.2 s had
-// the clock of its like in the second visit, and a higher one in the first: only the last one counts.
+// longer than an execution: more did not repeat better. The first visit to one that takes longer than longLook brings
+// the device to the clock of the case: only the last one counts. It returns the cases that did not fail.
 func (s *Session) runGroup(
 	ctx context.Context, batch []*pending, length time.Duration, failed func(*pending, error) error,
-) error {
+) ([]*pending, error) {
 	batch = slices.Clone(batch)
 	for _, o := range batch {
 		o.load = s.rank(o)
@@ -275,19 +273,23 @@ func (s *Session) runGroup(
 			if l == hotVisit && s.load(o) < shortShare*s.Tuning.CapWatts {
 				l = hotVisit / 2
 			}
-			heating := s.learns() && !o.probed && pass+1 < passes
-			if err := s.hotVisit(ctx, o, l.Seconds(), heating); err != nil {
-				batch = slices.DeleteFunc(batch, func(x *pending) bool { return x == o })
+			unknown := s.learns() && !o.probed
+			err := s.hotVisit(ctx, o, l.Seconds(), unknown && pass+1 < passes)
+			if err != nil {
 				if err := failed(o, err); err != nil {
-					return err
+					return nil, err
 				}
+			}
+			if short := unknown && s.guess(o) <= longLook; short || err != nil { // a short one is visited on a recovered device
+				o.visits = nil
+				batch = slices.DeleteFunc(batch, func(x *pending) bool { return x == o })
 			}
 		}
 		if pass+1 < passes {
 			slices.Reverse(batch)
 		}
 	}
-	return nil
+	return batch, nil
 }
 
 // concludeBatch ends capped cases that have been visited. For own, see sustainedClocks.
@@ -447,7 +449,8 @@ type CappedClock struct{ clock, droop float64 }
 
 // sustainedClocks returns the clock that the power cap leaves every case of a batch, in MHz; 0 if no clock could
 // be read. It is the one that the case and its neighbours had in all passes, corrected by how much further than
-// theirs the case lowers the clock at once, and for a share of own the one that it had itself (in logarithms).
+// theirs the case lowers the clock at once, and for a share of own the one that it had itself (in logarithms). For
+// learned cases see learnedClocks.
 func (s *Session) sustainedClocks(batch []*pending, own float64) []float64 {
 	seen := make([]float64, len(batch))
 	for i, o := range batch {
@@ -485,12 +488,13 @@ func (s *Session) sustainedClocks(batch []*pending, own float64) []float64 {
 }
 
 // learnedClocks fills in the clocks of cases of which only the droop is known, given those that they had (in
-// logarithms). They lie on a line over the droop through the capped cases of this batch and earlier ones: one window
-// differs from the next by 4 %. From learnShare on they rise to the clock of the droop at slowShare. A case without a
-// droop, or a batch without capped cases, keeps the clock that it had.
+// logarithms). They are on a line over the droop through the capped cases so far: one window differs from the next by
+// 4 %. From learnShare on they rise to the clock of the droop at slowShare. Cases without a plausible droop, those
+// whose clock hardly moved, and all before the first capped case keep the clock that they had.
 func (s *Session) learnedClocks(batch []*pending, seen, out []float64) {
+	s.Capped = slices.Clip(s.Capped)
 	for i, o := range batch {
-		if o.hungry() && s.guess(o) >= briefSeconds && !math.IsNaN(seen[i]) {
+		if o.hungry() && !math.IsNaN(seen[i]) {
 			s.Capped = append(s.Capped, CappedClock{math.Exp(seen[i]), o.droop})
 		}
 	}
@@ -500,18 +504,27 @@ func (s *Session) learnedClocks(batch []*pending, seen, out []float64) {
 	for i, o := range batch {
 		switch {
 		case math.IsNaN(seen[i]):
-		case o.droop <= 0 || len(s.Capped) == 0:
+		case o.droop < leastShare || len(s.Capped) == 0 || !o.moved():
 			out[i] = math.Exp(seen[i])
 		default:
 			rises := max(o.droop-learnShare, 0) / (slowShare - learnShare)
 			clock := line(min(o.droop, learnShare))
-			out[i] = min(clock+rises*(slowShare*s.fullClock()-clock), o.droop*s.fullClock())
+			out[i] = clock + rises*(slowShare*s.Level-clock)
 		}
 	}
 }
 
-// droopLine returns the line through the logarithms of droops and clocks. Half of the cases are above it, so that a few
-// that the power cap does not limit do not count.
+// moved reports whether the clock differed enough between visits to show how the case follows it.
+func (o *pending) moved() bool {
+	least, most := math.Inf(1), math.Inf(-1)
+	for _, p := range o.points {
+		least, most = min(least, p.clock), max(most, p.clock)
+	}
+	return most-least > 2*priorMoves
+}
+
+// droopLine returns the line through the logarithms of droops and clocks. Half of the cases are above it: a few that
+// the power cap does not limit change its slope alone.
 func droopLine(all []CappedClock) (level, follows float64) {
 	var xs, ys []float64
 	for _, c := range all {
@@ -564,8 +577,8 @@ func (s *Session) neighbours(batch []*pending, i int, values []float64) (float64
 }
 
 // slope returns how a case's time follows the clock: minus d ln(time) / d ln(clock).
-// 1 is fully, 0 not at all. If the clock hardly moved, it is usual.
-func slope(points []block, usual float64) float64 {
+// 1 is fully, 0 not at all.
+func slope(points []block) float64 {
 	if len(points) == 0 {
 		return 0
 	}
@@ -581,7 +594,7 @@ func slope(points []block, usual float64) float64 {
 		sxy += (p.clock - mx) * (p.seconds - my)
 	}
 	prior := n * priorMoves * priorMoves
-	return min(max((prior*usual-sxy)/(prior+sxx), 0), maxSlope)
+	return min(max((prior*priorSlope-sxy)/(prior+sxx), 0), maxSlope)
 }
 
 // sustainedResult returns the case's result with its latency at a clock of mhz, or as
@@ -591,11 +604,7 @@ func (s *Session) sustainedResult(o *pending, mhz float64) Measured {
 		Passes: len(o.visits), Executions: o.execs, UsedGraph: true, Protocol: ProtocolAdaptive,
 		OperatingPoint: PointSustained, PassSpread: Spread(medians(o.visits)), ClockMHz: mhz, Spent: o.spent,
 	}
-	usual := priorSlope
-	if s.learns() {
-		usual = 0 // the line of learnedClocks can be far from the clocks that the case had
-	}
-	e := slope(o.points, usual)
+	e := slope(o.points)
 	var samples, lengths, ready, own []float64
 	var medians []float64
 	for _, v := range o.visits {

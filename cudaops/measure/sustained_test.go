@@ -504,27 +504,19 @@ func TestWindowBehindFailedCasesIsHeated(t *testing.T) {
 // TestLearnedRows compares capped rows of which only the droop is known with what every case takes alone, and two runs.
 func TestLearnedRows(t *testing.T) {
 	t.Parallel()
-	const fast = 416 // at a droop of 0.885 a case draws what the cap allows
 	cases := hungry(160)
 	for i := range cases {
 		cases[i].latency = min(cases[i].latency, 4e-3)
 	}
-	run := func(seed uint64) outcome {
-		return sustained(t, cases, seed, func(o *outcome, _ []*gpuTarget, jobs []*measure.Job) {
-			o.gpu.FastWatts, o.session.Level, o.session.Tuning.HotPass = fast, o.gpu.MaxMHz, hotPass
-			for _, j := range jobs {
-				j.Learn = true
-			}
-		})
-	}
-	a, b := run(1), run(2)
+	a := learned(t, cases, nil)
+	b := learned(t, cases, func(o *outcome, _ []*gpuTarget, _ []*measure.Job) { o.gpu.Rand = rand.New(rand.NewPCG(2, 9)) })
 	var off, spread []float64
 	for i, c := range cases {
 		if a.errs[i] != nil || b.errs[i] != nil {
 			t.Fatal(a.errs[i], b.errs[i])
 		}
 		x, y := a.results[i].Latency, b.results[i].Latency
-		if truth, mhz := aloneOn(c, 5, fast); mhz < 0.85*a.gpu.MaxMHz {
+		if truth, mhz := aloneOn(c, 5, learnedFast); mhz < 0.85*a.gpu.MaxMHz {
 			off, spread = append(off, x/1e3/truth), append(spread, max(x, y)/min(x, y))
 		}
 	}
@@ -538,6 +530,136 @@ func TestLearnedRows(t *testing.T) {
 	}
 	if p50, p95 := measure.Percentile(spread, .5), measure.Percentile(spread, .95); !(p50 <= 1.01) || !(p95 <= 1.03) {
 		t.Errorf("two orders differ by p50 %.4f, p95 %.4f", p50, p95)
+	}
+}
+
+// learnedFast are the watts that make a case of 565 W, which draws what the cap allows, have a droop of 0.885.
+const learnedFast = 416
+
+// learned runs cases of which only the droop is known.
+func learned(t *testing.T, cases []gpuCase, change func(*outcome, []*gpuTarget, []*measure.Job)) outcome {
+	t.Helper()
+	return sustained(t, cases, 1, func(o *outcome, targets []*gpuTarget, jobs []*measure.Job) {
+		o.gpu.FastWatts, o.session.Level, o.session.Tuning.HotPass = learnedFast, o.gpu.MaxMHz, hotPass
+		for _, j := range jobs {
+			j.Learn = true
+		}
+		if change != nil {
+			change(o, targets, jobs)
+		}
+	})
+}
+
+// drawing returns the watts of a case with the given droop.
+func drawing(droop float64) float64 { return learnedFast / math.Pow(droop, 2.5) }
+
+// TestLearnedClocks gives single cases beside capped ones: from a droop of 0.885 to 0.905 the stated clock rises from
+// the line through the capped ones to the clock of the droop. Others keep the clock that they have: brief executions,
+// long ones, those whose clock did not move, and all without a capped case.
+func TestLearnedClocks(t *testing.T) {
+	t.Parallel()
+	const halfway, light, brief, disturbed, unlike, long, first, between = 0, 1, 2, 3, 4, 5, 6, 47
+	cases := []gpuCase{
+		halfway: {1e-3, drawing(0.8945), 1}, light: {1e-3, drawing(0.91), 1}, brief: {20e-6, drawing(0.88), 1},
+		disturbed: {1e-3, 300, 1}, unlike: {1e-3, drawing(0.92), 1}, long: {0.12, drawing(0.77), 1},
+	}
+	for i := range 41 {
+		cases = append(cases, gpuCase{1e-3, drawing(0.885 - 0.003*float64(i)), 1})
+	}
+	for range 40 {
+		cases = append(cases, gpuCase{1e-3, drawing(0.895), 1})
+	}
+	for _, alone := range []bool{false, true} {
+		in := cases
+		if alone {
+			in = cases[:first]
+		}
+		o := learned(t, in, func(o *outcome, targets []*gpuTarget, jobs []*measure.Job) {
+			o.session.Level *= 1.01
+			targets[disturbed].Disturbed = map[int]bool{0: true}
+			jobs[unlike].Seconds = 0.2 // as an estimate that other processes disturbed
+			if alone {
+				o.gpu.CapWatts = 400 // the clock of all moves
+			}
+		})
+		for i, droop := range map[int]float64{light: 0.91, brief: 0.88, unlike: 0.92} {
+			r := o.results[i]
+			if !alone && math.Abs(r.Latency/1e3/cases[i].latency*droop-1) > 0.02 || i != unlike && r.ClockSlope != nil {
+				t.Errorf("case %d, alone %v: %+v", i, alone, r)
+			}
+		}
+		if r := o.results[disturbed]; math.Abs(r.Latency/1e3/cases[disturbed].latency-1) > 0.05 {
+			t.Errorf("a disturbed look, alone %v: %+v", alone, r)
+		}
+		if r := o.results[long]; r.Passes != 1 || !(math.Abs(r.ClockMHz/r.ClockSeenMHz-1) < 1e-9) {
+			t.Errorf("a long execution, alone %v: %+v", alone, r)
+		}
+		if r := o.results[halfway]; alone {
+			if !(math.Abs(r.ClockMHz/r.ClockSeenMHz-1) < 1e-9) || *r.ClockSlope < 0.5 {
+				t.Errorf("without capped cases: %+v", r)
+			}
+			continue
+		}
+		line, top := o.results[first].ClockMHz, 0.905*o.session.Level
+		var stated []float64
+		for _, r := range o.results[first:between] {
+			stated = append(stated, r.ClockMHz/r.ClockSeenMHz)
+		}
+		if got := measure.Median(stated); math.Abs(got-0.978) > 0.01 {
+			t.Errorf("capped cases are stated at %.3f of the clocks that they had", got)
+		}
+		if got, want := o.results[halfway].ClockMHz, line+(top-line)*0.475; math.Abs(got/want-1) > 0.005 {
+			t.Errorf("between %.0f and %.0f MHz: %.0f", line, top, got)
+		}
+		for i, r := range o.results[between:] {
+			if !(math.Abs(r.ClockMHz/r.ClockSeenMHz-1) < 0.001) && *r.ClockSlope < 0.85 {
+				t.Errorf("case %d: %+v", between+i, r)
+			}
+		}
+	}
+}
+
+// TestCappedCaseThatHeatsOthersFails: it ends once, and the others are heated nevertheless.
+func TestCappedCaseThatHeatsOthersFails(t *testing.T) {
+	t.Parallel()
+	var cases []gpuCase
+	for i := range 130 {
+		droop := 0.75
+		if i >= 50 {
+			droop = 0.895
+		}
+		cases = append(cases, gpuCase{1e-3, drawing(droop), 1})
+	}
+	broken := errors.New("gone")
+	measured, heated := map[any]bool{}, 0
+	o := learned(t, cases, func(o *outcome, targets []*gpuTarget, _ []*measure.Job) {
+		for i := range 50 {
+			targets[i].Fail = func(int) error {
+				if i%2 == 0 && len(measured) >= 50 {
+					return broken
+				}
+				return nil
+			}
+		}
+		o.session.Trace = func(v measure.Visit) {
+			switch tag := v.Job.Tag.(int); {
+			case v.Hot && !v.Discarded:
+				measured[tag] = true
+			case v.Hot && len(measured) == 50:
+				heated++
+			}
+		}
+	})
+	failed, follow := 0, 0
+	for i, err := range o.errs {
+		if err != nil {
+			failed++
+		} else if e := o.results[i].ClockSlope; i >= 50 && e != nil && *e > 0.5 {
+			follow++
+		}
+	}
+	if failed == 0 || heated == 0 || follow < 3 {
+		t.Errorf("%d cases failed, others heated in %d visits, and %d follow the clock", failed, heated, follow)
 	}
 }
 

@@ -464,6 +464,9 @@ func TestCappedCasesOfABatchAreOrderedByTheirDroop(t *testing.T) {
 		if got := latencyOf(row); math.Abs(got/(0.1*1980/mhz)-1) > 0.01 {
 			t.Errorf("%d W: %v ms, want %v", w, got, 0.1*1980/mhz)
 		}
+		if got := row["sm_clock_mhz"].(float64); math.Abs(got/mhz-1) > 0.01 { // the device's clock does not move
+			t.Errorf("%d W: %v MHz, want %v", w, got, mhz)
+		}
 		if held := row["clock_slope"] != nil; held != (mhz < 0.88*1980) {
 			t.Errorf("%d W: among the capped ones: %v", w, held)
 		}

@@ -33,6 +33,8 @@ type GPU struct {
 	// MeanPeriods is of how many periods the mean power is held at the cap; 0 for one.
 	// The clock then follows it by up to a step.
 	MeanPeriods int
+	// Cycles are those of all work so far, in millions.
+	Cycles float64
 	// Noise is the relative standard deviation between blocks.
 	Noise float64
 
@@ -125,6 +127,7 @@ func (g *GPU) Execute(nominal, watts, share float64) float64 {
 		g.Clock.Advance(time.Duration(math.Ceil(t * 1e9)))
 		// Power follows the clock.
 		g.joules += t * watts * g.Under(watts) / g.MaxMHz
+		g.Cycles += t * g.Under(watts)
 		left -= t / slow
 		total += t
 	}
