@@ -273,7 +273,7 @@ func (s *Session) runGroup(
 			if l == hotVisit && s.load(o) < shortShare*s.Tuning.CapWatts {
 				l = hotVisit / 2
 			}
-			unknown := s.learns() && !o.probed
+			unknown := o.job.Learn && s.learns() && !o.probed
 			err := s.hotVisit(ctx, o, l.Seconds(), unknown && pass+1 < passes)
 			if err != nil {
 				if err := failed(o, err); err != nil {
