@@ -61,7 +61,8 @@ const (
 	// Alone, a capped case lowers the clock for 0.2 s longer than a window takes. The line over the droop was 1.5 to
 	// 3.3 % above the clocks that products had alone on two H200s, which were within 2 % of it (standard deviation).
 	settleShare = 0.022
-	// That line is drawn to lineFollows, its slope on an H200, as if lineCases more cases had the droop move by lineMoves.
+	// The slope of that line is lineFollows on an H200. A fit to few cases starts there: it counts as much as lineCases
+	// cases whose droops are lineMoves (in logarithms) from their mean.
 	lineFollows, lineCases, lineMoves = 1.3, 8, 0.02
 	// The fit of a case's time over its clock is drawn to priorSlope as if it had
 	// seen the clock move by priorMoves with it.
@@ -410,9 +411,9 @@ func (s *Session) hotVisit(ctx context.Context, o *pending, length float64, heat
 	return nil
 }
 
-// follow adds a visit to the fit of time over clock. Learned cases have one of a recovered device, which shows most of
-// how they follow the clock, and the first block of a visit may have waited for the host: so each visit counts as its
-// medians.
+// follow adds the medians of a visit to the fit of time over clock of a learned case. The fit needs the visit on the
+// recovered device, at another clock, as much as those of many blocks, and the first block of a visit can contain a
+// wait for the host: so single blocks do not count.
 func (o *pending) follow(v visit) {
 	if v.clock > 0 {
 		o.points = append(o.points, block{math.Log(v.clock), math.Log(v.median)})
@@ -488,9 +489,9 @@ func (s *Session) sustainedClocks(batch []*pending, own float64) []float64 {
 }
 
 // learnedClocks fills in the clocks of cases of which only the droop is known, given those that they had (in
-// logarithms). They are on a line over the droop through the capped cases so far: one window differs from the next by
-// 4 %. From learnShare on they rise to the clock of the droop at slowShare. Cases without a plausible droop, those
-// whose clock hardly moved, and all before the first capped case keep the clock that they had.
+// logarithms). They are on a line over the droop through the capped cases so far: the clocks of windows scatter around
+// it by 4 % (standard deviation). From learnShare on they rise to the clock of the droop at slowShare. Cases without a
+// plausible droop, those whose clock hardly moved, and all before the first capped case keep the clock that they had.
 func (s *Session) learnedClocks(batch []*pending, seen, out []float64) {
 	s.Capped = slices.Clip(s.Capped)
 	for i, o := range batch {
@@ -523,8 +524,8 @@ func (o *pending) moved() bool {
 	return most-least > 2*priorMoves
 }
 
-// droopLine returns the line through the logarithms of droops and clocks. Half of the cases are above it: a few that
-// the power cap does not limit change its slope alone.
+// droopLine returns the line through the logarithms of droops and clocks. Its level is a median, so a few cases that
+// the power cap does not limit change only its slope.
 func droopLine(all []CappedClock) (level, follows float64) {
 	var xs, ys []float64
 	for _, c := range all {
