@@ -222,7 +222,7 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 	for _, b := range common.Blocks {
 		if b.Type == "measure" && len(kind.Measure) == 0 {
 			stage.AddError(&diags, b.DefRange(), "Wrong measure block",
-				"Runtimes of kind %s measure in a way of their own and use no measure block; remove it.", rt.Kind)
+				"Runtimes of kind %s do not use a measure block; remove it.", rt.Kind)
 		}
 	}
 

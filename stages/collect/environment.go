@@ -263,7 +263,7 @@ func (r *running) unlike(o *worker.Outcome, k *keeper) error {
 			if env.Device == r.env.Device && env.Version != r.env.Version {
 				advice = "what it runs was replaced meanwhile: apply again"
 			}
-			return fmt.Errorf("worker %s does not measure where the first one did: %s; %s", o.Slot, diff, advice)
+			return fmt.Errorf("worker %s has another environment than the first one: %s; %s", o.Slot, diff, advice)
 		}
 		r.accepted[o.Hello] = true
 	}

@@ -144,7 +144,7 @@ func (f *followed) acceptEnvironment(s *executors.Status, env *runtimes.Environm
 	} else if diff := r.differences(r.env, env); diff != "" {
 		if !f.otherNodes[s.Node] {
 			f.otherNodes[s.Node] = true
-			f.Say("error", "the node %s does not measure where the first one did: %s; its rows are kept apart and do not "+
+			f.Say("error", "the node %s has another environment than the first one: %s; its rows are kept apart and do not "+
 				"count here. Name nodes of one kind with constraint, or leave it out: options = { exclude = %q }",
 				s.Node, diff, s.Node)
 		}
