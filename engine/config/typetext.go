@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -29,6 +30,13 @@ func typeText(t cty.Type, defaults *typeexpr.Defaults) string {
 	case t.IsCollectionType():
 		kind, _, _ := strings.Cut(t.FriendlyName(), " ")
 		return kind + "(" + typeText(t.ElementType(), in("")) + ")"
+
+	case t.IsTupleType():
+		var parts []string
+		for i, e := range t.TupleElementTypes() {
+			parts = append(parts, typeText(e, in(strconv.Itoa(i))))
+		}
+		return "tuple([" + strings.Join(parts, ", ") + "])"
 
 	case t.IsObjectType():
 		var parts []string

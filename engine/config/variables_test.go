@@ -173,3 +173,17 @@ func TestVariableErrorsInSourceOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestTypeText checks that a type is printed as a plan declares it, in tuples, too.
+func TestTypeText(t *testing.T) {
+	t.Parallel()
+	cell := cty.ObjectWithOptionalAttrs(map[string]cty.Type{"id": cty.String, "size": cty.Number}, []string{"size"})
+	for want, typ := range map[string]cty.Type{
+		"tuple([object({ id = string, size = optional(number) }), any])": cty.Tuple([]cty.Type{cell, cty.DynamicPseudoType}),
+		"map(list(bool))": cty.Map(cty.List(cty.Bool)),
+	} {
+		if got := TypeText(typ); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
