@@ -168,6 +168,9 @@ func Open(path string) (*File, map[string]*hcl.File, hcl.Diagnostics) {
 		}
 
 		r := &Run{Name: b.Labels[0], Range: b.DefRange, given: map[string]*hcl.Attribute{}, shared: shared}
+		if strings.TrimSpace(r.Name) == "" {
+			stage.AddError(&diags, r.Range, "Run without a name", `The label is what the run tests: run "one model" { ... }.`)
+		}
 		diags = append(diags, r.decode(f, b.Body.(*hclsyntax.Body))...)
 		if old, dup := seen[r.Name]; dup {
 			stage.AddError(&diags, r.Range, "Duplicate run",
