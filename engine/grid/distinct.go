@@ -101,6 +101,12 @@ func (w *walker) rank(d *Distinct) ([]int32, hcl.Diagnostics) {
 		return nil, nil
 	}
 	of, ids := w.columnOf(d.Of.Name)
+	for _, v := range of.vals {
+		if !v.IsNull() && !v.Type().IsPrimitiveType() {
+			return nil, hcl.Diagnostics{errorAt(d.Of.Range, "Wrong type",
+				"of must be a finite number, string or bool, not %s.", friendly(v))}
+		}
+	}
 	if _, why := columnKind(of.vals); why != "" {
 		return nil, hcl.Diagnostics{errorAt(d.Of.Range, "Mixed types",
 			"The value of of %s; such values cannot be compared.", why)}

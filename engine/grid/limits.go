@@ -94,13 +94,13 @@ func (w *walker) deriveFailed(v *variable) {
 	}
 
 	dp.failing = true
-	what := fmt.Sprintf("derive %q", v.info.name)
-	if w.p.spec.names[v.info.name] == nil {
-		what = "distinct"
+	name, what := v.info.name, fmt.Sprintf("derive %q", v.info.name)
+	if w.p.spec.names[name] == nil {
+		name, what = "of", "distinct"
 	}
 	w.failed(dp.prog, what, func(cty.Value) *hcl.Diagnostic {
 		return errorAt(dp.prog.expr.src.Range(), "Number out of range",
-			"The value of %q is not a finite number.", v.info.name)
+			"The value of %q is not a finite number.", name)
 	})
 }
 
