@@ -66,7 +66,6 @@ var passing = []string{
 // run executes a command and returns its output. An error contains the command's messages. It is a
 // *temporary if a later call may succeed.
 func run(ctx context.Context, limit time.Duration, name string, args ...string) (string, error) {
-
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 
