@@ -105,7 +105,7 @@ func (in *Instrument) run() {
 	}
 }
 
-// lull is how long a device waits for further cases of the engine before it measures
+// lull is how long a device waits at most for further cases of the engine before it measures
 // those that it has.
 const lull = 100 * time.Millisecond
 
@@ -139,7 +139,7 @@ func (in *Instrument) direct() (batch []*offer, settled bool) {
 		}
 		alone = alone || m.alone && (!m.parked || m.fills && m.depth() > 0)
 	}
-	hungry := false // a worker could prepare more if the engine had more
+	hungry := false // a worker could prepare more, and the engine may have more for it
 	full := in.full(busy)
 	for _, m := range in.members {
 		if !m.parked {
@@ -156,7 +156,7 @@ func (in *Instrument) direct() (batch []*offer, settled bool) {
 		switch held := in.held(); {
 		case alone:
 		case m.ready.Waiting == 0 && !m.ready.Going:
-			hungry = true
+			hungry = hungry || !m.drained
 		case busy == 0 && held == 0 && (m.ready.Short > 0 || m.ready.Fills) && !m.ready.Going:
 			// A case that ran out of memory has the device to itself at last, one that takes all of it from the start.
 			if alone = true; !in.trims(1) {
@@ -310,12 +310,14 @@ type member struct {
 	trimmed bool
 	// sent counts the commands that end a wait. If a status counts fewer, the worker sent it before it
 	// received the last one, and is not waiting.
-	sent   int
-	alone  bool // the case that it began last has the device to itself until it is prepared
-	fills  bool // and until its call returns
-	ready  status
-	seen   time.Time // when ready came
-	offers []*offer  // whose result it has not received; the last one is innermost
+	sent int
+	// drained is set once the engine has processed the results before its wait, and has no further case for it.
+	drained bool
+	alone   bool // the case that it began last has the device to itself until it is prepared
+	fills   bool // and until its call returns
+	ready   status
+	seen    time.Time // when ready came
+	offers  []*offer  // whose result it has not received; the last one is innermost
 
 	children int // of a worker: processes of its case that are there
 	replies  chan reply
@@ -376,6 +378,7 @@ type command struct {
 	Blocks     int     `json:"blocks,omitempty"`
 	Plain      bool    `json:"plain,omitempty"`
 	Busy       bool    `json:"busy,omitempty"`
+	Stop       bool    `json:"stop,omitempty"`
 	Cold       float64 `json:"cold,omitempty"` // seconds up to which cases may be measured cold
 	Ended      []end   `json:"ended,omitempty"`
 }
@@ -433,6 +436,7 @@ func (m *member) release(ended []*offer) {
 type measurer struct {
 	worker   *member
 	children map[int]*member
+	waits    int // of its process, so far
 }
 
 // Receive implements worker.Measurer.
@@ -444,6 +448,11 @@ func (r *measurer) Receive(line []byte) (waits bool, err error) {
 	in := r.worker.in
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	defer func() {
+		if waits {
+			r.waits++
+		}
+	}()
 	m := r.worker
 	if msg.From != 0 {
 		if m = r.children[msg.From]; m == nil {
@@ -464,7 +473,7 @@ func (r *measurer) Receive(line []byte) (waits bool, err error) {
 		m.offers = append(m.offers, &offer{prepared: msg.prepared, m: m})
 		return false, nil
 	case "ready":
-		m.ready, m.seen, m.parked = msg.status, time.Now(), msg.Commands == m.sent
+		m.ready, m.seen, m.parked, m.drained = msg.status, time.Now(), msg.Commands == m.sent, false
 		return m.parked, nil
 	case "reply":
 		select {
@@ -482,6 +491,15 @@ func (r *measurer) Receive(line []byte) (waits bool, err error) {
 		return false, nil
 	}
 	return false, fmt.Errorf("a measure message of the kind %q", msg.What)
+}
+
+// Given implements worker.Measurer.
+func (r *measurer) Given(wait, cases int) {
+	in := r.worker.in
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	r.worker.drained = wait == r.waits && cases <= r.worker.ready.Waiting
+	in.changed.Broadcast()
 }
 
 // Close implements worker.Measurer.

@@ -59,8 +59,8 @@ func (r *run) receive(s *slot, ev Event, now time.Time) {
 				r.kill(s, "its context is lost: "+failure.Message)
 			}
 		}
-	case ev.Waits && s.state == slotUp: // a worker that is asked to end keeps the deadline for that
-		s.waits, s.deadline = true, time.Time{}
+	case ev.Wait > 0 && s.state == slotUp: // a worker that is asked to end keeps the deadline for that
+		s.waits, s.wait, s.reports, s.deadline = true, ev.Wait, true, time.Time{}
 	case ev.Code != nil:
 		if s.code == nil {
 			s.code = map[string]*Code{}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +81,24 @@ func oddWorker(mode string) bool {
 				_, rest, _ := strings.Cut(line, `"seq":`)
 				seq, _, _ := strings.Cut(rest, ",")
 				fmt.Fprintf(out, "{\"type\":\"start\",\"seq\":%s}\n{\"type\":\"result\",\"seq\":%s,\"rows\":[{\"latency\":1}],\"seconds\":0.1}\n", seq, seq)
+			}
+		}
+	case "waits": // waits for its instrument after each case
+		in, out := bufio.NewReader(os.NewFile(3, "in")), os.NewFile(4, "out")
+		fmt.Fprintf(out, "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":1}\n", worker.ProtocolVersion)
+		next, waits := "", false
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil || strings.Contains(line, `"shutdown"`) {
+				os.Exit(0)
+			}
+			if _, rest, ok := strings.Cut(line, `"seq":`); ok {
+				next, _, _ = strings.Cut(rest, ",")
+			}
+			if waits = waits && !strings.Contains(line, `"measure"`); !waits && next != "" {
+				fmt.Fprintf(out, "{\"type\":\"start\",\"seq\":%s}\n{\"type\":\"result\",\"seq\":%s,\"rows\":[{\"latency\":1}],\"seconds\":0.1}\n", next, next)
+				fmt.Fprintln(out, `{"type":"measure","what":"ready"}`)
+				next, waits = "", true
 			}
 		}
 	case "ahead": // takes one case ahead; one case ends only when another one has
@@ -341,7 +360,42 @@ func TestRowsBeforeCrashAreKept(t *testing.T) {
 type waiting struct{}
 
 func (waiting) Receive([]byte) (bool, error) { return true, nil }
+func (waiting) Given(int, int)               {}
 func (waiting) Close()                       {}
+
+// given is an instrument that records what it learns of its worker, and then ends the worker's wait.
+type given struct {
+	waiting
+	send    func(any) error
+	reports [][2]int
+}
+
+func (g *given) Given(wait, cases int) {
+	g.reports = append(g.reports, [2]int{wait, cases})
+	_ = g.send(map[string]string{"type": "measure"}) // the worker may have ended
+}
+
+// TestInstrumentLearnsWhatAWorkerWasGiven: when a worker begins to wait, the result before is processed and the next
+// case is given, and then its instrument gets the number of cases.
+func TestInstrumentLearnsWhatAWorkerWasGiven(t *testing.T) {
+	slots, got := testSlots(t, 1, 1, "TEST_WORKER=waits"), &given{}
+	slots[0].Spec.Instrument = func(send func(any) error) worker.Measurer {
+		got.send = send
+		return got
+	}
+	pool := newPool(t, worker.PoolSpec{Slots: slots})
+	src := &list{}
+	for n := range 3 {
+		src.add(n, "none", long)
+	}
+	if err := pool.Run(t.Context(), worker.Settings{}, src); err != nil {
+		t.Fatal(err)
+	}
+	// The run ends with the third result, before or after the wait that follows.
+	if want := [][2]int{{1, 1}, {2, 1}}; len(got.reports) < 2 || !slices.Equal(got.reports[:2], want) {
+		t.Errorf("%v, want %v", got.reports, want)
+	}
+}
 
 // TestWorkerThatWaitsAfterItsShutdownIsKilled: a status that crosses the shutdown must not remove its deadline.
 func TestWorkerThatWaitsAfterItsShutdownIsKilled(t *testing.T) {

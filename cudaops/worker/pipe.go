@@ -156,7 +156,8 @@ func (p *Process) event(line []byte) (*Event, error) {
 		if err != nil || !waits {
 			return nil, err
 		}
-		return &Event{Waits: true}, nil
+		p.waits++
+		return &Event{Wait: p.waits}, nil
 	}
 	ev, err := parseEvent(env, line)
 	return &ev, err

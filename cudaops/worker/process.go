@@ -55,6 +55,9 @@ type Measurer interface {
 	// true if the worker now waits for the instrument; then no deadline applies until its next
 	// start. An error means that the message is invalid.
 	Receive(line []byte) (waits bool, err error)
+	// Given reports how many cases the engine has given the worker that it has not begun. wait is the number, from 1,
+	// of the last wait that the engine has processed, and all results before it with it.
+	Given(wait, cases int)
 	// Close is called when the worker has ended.
 	Close()
 }
@@ -71,8 +74,8 @@ type Event struct {
 	Log    *Log
 	Code   *Code
 	Bye    *Bye
-	// Waits is true if the worker waits for the instrument of its device.
-	Waits bool
+	// Wait is the number, from 1, of a wait of the worker for the instrument of its device.
+	Wait int
 	// Garbage describes an invalid message. It is the last event of its process, which is
 	// killed.
 	Garbage string
@@ -128,6 +131,7 @@ type Process struct {
 	exit   Exit
 
 	measurer Measurer // nil without an instrument
+	waits    int      // for it
 
 	mu     sync.Mutex
 	killed string // reason for killing it, for the log

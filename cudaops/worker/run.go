@@ -126,6 +126,20 @@ func (r *run) fill() {
 
 	r.fillFresh(now)
 	r.startSlots()
+	r.report()
+}
+
+// report notifies the instruments of workers that began to wait or were given cases. Workers that have cases come first:
+// once none has one, the instrument measures.
+func (r *run) report() {
+	for _, have := range []bool{true, false} {
+		for _, s := range r.slots {
+			if s.reports && s.unbegun() > 0 == have {
+				s.reports = false
+				s.proc.measurer.Given(s.wait, s.unbegun())
+			}
+		}
+	}
 }
 
 // hasRoom reports whether a worker may get one more case. A worker with a limit of cases that it
@@ -140,14 +154,17 @@ func (s *slot) hasRoom(share int, behind bool) bool {
 		return false
 	}
 
-	waiting := 0
+	return len(s.held) < hello.Window && s.unbegun() < hello.Ahead
+}
+
+// unbegun returns how many cases the worker holds that it has not begun.
+func (s *slot) unbegun() (n int) {
 	for _, f := range s.held {
 		if f.startNo == 0 {
-			waiting++
+			n++
 		}
 	}
-
-	return len(s.held) < hello.Window && waiting < hello.Ahead
+	return n
 }
 
 // empty reports whether a worker can take a case, now or once it is up, and has none.
@@ -324,6 +341,7 @@ func (r *run) give(s *slot, t *Task, now time.Time) {
 	}
 
 	s.held = append(s.held, f)
+	s.reports = s.waits
 	if len(s.held) == 1 {
 		s.arm(now)
 	}
@@ -435,8 +453,10 @@ type life struct {
 	bye     string // why it requests a new process
 
 	// waits is true while the worker waits for the instrument of its device. No deadline
-	// applies then.
-	waits bool
+	// applies then. reports is true until the instrument knows what the worker has been given;
+	// wait is the number of the last wait.
+	waits, reports bool
+	wait           int
 }
 
 // find returns the held task with a seq, or nil.
