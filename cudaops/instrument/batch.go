@@ -360,7 +360,9 @@ func (t *target) launch() int {
 
 // Burst implements measure.Burster.
 func (t *target) Burst(ctx context.Context, b measure.Burst) ([]measure.Block, error) {
-	return t.blocks(ctx, command{Soak: b.Soak, Warm: b.Warm, Executions: b.Executions, Blocks: b.Blocks, Busy: b.Busy})
+	return t.blocks(ctx, command{
+		Soak: b.Soak, Warm: b.Warm, Executions: b.Executions, Blocks: b.Blocks, Busy: b.Busy, Stop: b.Stop,
+	})
 }
 
 func (t *target) blocks(ctx context.Context, c command) ([]measure.Block, error) {

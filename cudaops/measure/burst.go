@@ -18,6 +18,8 @@ type Burst struct {
 	// waits between visits draws less than the cap and runs too fast in them. The blocks start at
 	// once, without a reading of the ready clock, and the target may work on when it returns.
 	Busy bool
+	// Stop is set if the target of a Busy burst must not work on when it returns.
+	Stop bool
 	// Capture chooses one of several captures of the same graphs, by its number
 	// modulo those that the target has.
 	Capture int

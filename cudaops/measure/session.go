@@ -164,6 +164,7 @@ type Session struct {
 	carried float64       // Level when the session began
 	read    []float64     // the last readings of the ready clock, MHz
 
+	hotBegan   time.Duration // when capped work began after a rest
 	hotEnded   time.Duration // when the last visit to a capped case ended
 	gathered   int           // open cases when the last one came
 	gatheredAt time.Duration // and when that was
@@ -344,10 +345,14 @@ func (s *Session) choosePhase() {
 }
 
 // before orders visits that could begin now: looks beyond the planned passes first,
-// because they end a case; then by passes made; then at random.
+// because they end a case; then by passes made; then at random. Those that heat the device the most come last: the
+// others would have to wait for the clock.
 func (s *Session) before(a, b *pending) bool {
 	if la, lb := s.isLook(a), s.isLook(b); la != lb {
 		return la
+	}
+	if la, lb := s.guess(a) > longProbe, s.guess(b) > longProbe; s.learns() && la != lb {
+		return lb
 	}
 	if len(a.visits) != len(b.visits) {
 		return len(a.visits) < len(b.visits)

@@ -25,6 +25,10 @@ import (
 //     0.3 %. Its latency is then stated at the clock that cases of its power had
 //     in this batch, so that a swing of the controller during one visit counts
 //     for a little in many rows instead of fully in one.
+//
+// Of a learned case only the droop is known: how far it lowers the clock of a recovered
+// device. Those that the cap may limit are visited once each, in windows, and stated at a
+// clock on a line over the droop.
 const (
 	// capShare is the share of the power that the cap leaves above idle from which
 	// on a case is visited with the capped ones. H200s lower the clock from 0.6 on.
@@ -41,23 +45,26 @@ const (
 	longVisit   = 200 * time.Millisecond // of a case that is almost alone
 	fewCases    = 96                     // from so many on a visit is hotVisit
 	heatVisit   = 2 * time.Millisecond   // the least before the passes, to know the time
-	windowVisit = 9 * time.Millisecond   // see windows
+	windowVisit = 4 * time.Millisecond   // of a learned case
+	lockedVisit = 9 * time.Millisecond   // of one if the clock is locked or unknown
+	windowTurn  = 2 * time.Millisecond   // from one visit to the next
+	windowBlock = 1.2e-3                 // seconds of a block
 	windowHeat  = 200 * time.Millisecond // Preheat after a rest
 	windowShift = 40 * time.Millisecond  // Preheat of a window that follows another one at once
 	windowRest  = 100 * time.Millisecond
-	restAfter   = 500 * time.Millisecond // the most, after a batch
-	batchGrace  = 60 * time.Millisecond
-	batchPoll   = 5 * time.Millisecond
+	// windowSettle is the time since a rest from which on the clock of a visit shows what the power cap leaves.
+	windowSettle = 150 * time.Millisecond
+	restAfter    = 500 * time.Millisecond // the most, after a batch
+	batchGrace   = 60 * time.Millisecond
+	batchPoll    = 5 * time.Millisecond
 
 	// Smoothing over neighbours in the order: so many on both sides, weighted by how
 	// much of CapWatts they are away. Replayed over the visits of two H200s, 24 cases
 	// repeat better than 8 did, and are as near to what cases take alone.
 	smoothCases = 24
 	smoothShare = 0.2
-	// loadRatio is the largest ratio of two loads in a window. mostCapped is how many cases a session remembers
-	// for the line of learnedClocks.
-	loadRatio  = 1.15
-	mostCapped = 256
+	// mostCapped is how many visits a session remembers for the line of learnedClocks.
+	mostCapped = 512
 	// Alone, a capped case lowers the clock for 0.2 s longer than a window takes. The line over the droop was 1.5 to
 	// 3.3 % above the clocks that products had alone on two H200s, which were within 2 % of it (standard deviation).
 	settleShare = 0.022
@@ -145,117 +152,173 @@ func (s *Session) gather(more bool) bool {
 // runBatch measures all open cases, which are capped ones.
 func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 	s.hot, s.gathered = true, 0
-	groups, heat := [][]*pending{slices.Clone(s.open)}, s.Tuning.Preheat
-	length := HotLength(len(s.open))
-	if s.Tuning.HotPass > 0 {
-		length = windowVisit
+	if s.learns() && slices.ContainsFunc(s.open, (*pending).unknown) {
+		return s.runLong(ctx, stop)
 	}
-	if s.learns() {
-		groups, heat = s.windows(), windowHeat
-	} else if s.hotEnded > 0 && s.Clock.Now()-s.hotEnded < s.Tuning.Preheat/10 {
-		heat = 0
+	groups, length := [][]*pending{slices.Clone(s.open)}, HotLength(len(s.open))
+	switch {
+	case s.learns():
+		groups, length = s.windows(), windowVisit
+	case s.Tuning.HotPass > 0:
+		length = lockedVisit
 	}
 
-	var measured, capped []*pending // all, and the last ones that the power cap certainly limits
-	began := s.Clock.Now()          // when work began after a rest
-	for i, g := range groups {
-		if i > 0 && s.Clock.Now()-began+windowShift+s.passTime(g) > windowHeat+s.Tuning.HotPass {
-			if err := s.Clock.Sleep(ctx, windowRest); err != nil {
+	var measured []*pending
+	for _, g := range groups {
+		heat := s.Tuning.Preheat
+		if s.learns() {
+			worked, err := s.rest(ctx, windowShift+s.passTime(g))
+			if err != nil {
 				return err
 			}
-			began = s.Clock.Now()
-		}
-		if i > 0 {
-			heat = max(windowHeat-(s.Clock.Now()-began), windowShift) // all cases before may have failed
-		}
-		hungry, hot := g[0].hungry(), g
-		if !hungry && len(capped) > 0 {
-			// At the clock of capped cases, the first ones show how they follow the clock. Otherwise those that the cap does
-			// not limit keep theirs.
-			hot = capped
+			heat = max(windowHeat-worked, windowShift)
+		} else if s.hotEnded > 0 && s.Clock.Now()-s.hotEnded < s.Tuning.Preheat/10 {
+			heat = 0
 		}
 		failed := func(o *pending, err error) error {
-			for _, list := range []*[]*pending{&g, &measured, &capped} {
+			for _, list := range []*[]*pending{&g, &measured} {
 				*list = slices.DeleteFunc(slices.Clone(*list), func(x *pending) bool { return x == o })
 			}
-			if e := s.fail(o, err); ctx.Err() != nil || stop != nil && stop(e) {
-				return e
-			}
-			return nil
+			return s.failHot(ctx, o, err, stop)
 		}
-		if !s.learns() || len(g) > 1 || s.guess(g[0]) < longLook { // a longer one heats the device itself
-			if err := s.preheat(ctx, hot, heat, failed); err != nil {
-				return err
-			}
+		if err := s.preheat(ctx, s.heaters(g, heat), heat, failed); err != nil {
+			return err
 		}
 		g, err := s.runGroup(ctx, g, length, failed)
 		if err != nil {
 			return err
 		}
-		if measured = append(measured, g...); hungry && s.learns() {
-			capped = g
-		}
+		measured = append(measured, g...)
 	}
 	if err := s.concludeBatch(ctx, measured, ownShare(length), stop); err != nil {
 		return err
 	}
-	// Cool cases have to wait for the clock again. The clock shows when the device has recovered. The energy of
-	// the batch does not show it: it would require 5 s of rest after 5 s of work.
-	s.hot, s.unsure = false, true
-	s.cool(s.Clock.Now())
-	s.heat = min(s.heat, s.Tuning.RecoverWatts*restAfter.Seconds())
+	s.endHot()
 	return nil
 }
 
-// passTime is how long the visits to cases in a window take: one to each, or all passes if an execution takes longer.
+// runLong measures the open cases that take longer than longLook. The first visit brings the device to the clock of the
+// case, and only the second one counts. Cases that turn out to be shorter are probed next.
+func (s *Session) runLong(ctx context.Context, stop func(error) bool) error {
+	long := slices.DeleteFunc(slices.Clone(s.open), func(o *pending) bool { return !o.unknown() })
+	slices.SortStableFunc(long, func(a, b *pending) int { return cmp.Compare(s.guess(a), s.guess(b)) })
+	for _, o := range long {
+		if _, err := s.rest(ctx, 2*seconds(s.guess(o))); err != nil {
+			return err
+		}
+		err := s.hotVisit(ctx, o, 0, true, true)
+		if err == nil && s.guess(o) <= longLook {
+			continue
+		}
+		if err == nil {
+			err = s.hotVisit(ctx, o, 0, false, true)
+		}
+		if err == nil {
+			err = s.concludeBatch(ctx, []*pending{o}, 1, stop)
+		} else {
+			err = s.failHot(ctx, o, err, stop)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s.endHot()
+	return nil
+}
+
+// failHot ends a capped case with an error. It returns an error if the session ends with it.
+func (s *Session) failHot(ctx context.Context, o *pending, err error, stop func(error) bool) error {
+	if e := s.fail(o, err); ctx.Err() != nil || stop != nil && stop(e) {
+		return e
+	}
+	return nil
+}
+
+// endHot goes back to cool cases. They have to wait for the clock again. The clock shows when the device has recovered.
+// The energy of the batch does not show it: it would require 5 s of rest after 5 s of work.
+func (s *Session) endHot() {
+	s.hot, s.unsure = false, true
+	s.cool(s.Clock.Now())
+	s.heat = min(s.heat, s.Tuning.RecoverWatts*restAfter.Seconds())
+}
+
+// rest lets the device rest if capped work of the given duration would end later than windowHeat and HotPass after the
+// last rest. An H200 reaches the clock of the power cap 0.2 s after work began. After 0.8 s, a second controller lowers
+// the clock by up to 15 % for 0.2 s. After 0.1 s of rest, the same happens again. It returns how long the device has
+// worked since the rest.
+func (s *Session) rest(ctx context.Context, work time.Duration) (worked time.Duration, err error) {
+	now := s.Clock.Now()
+	idle := s.hotEnded == 0 || now-s.hotEnded >= windowRest
+	if !idle && now-s.hotBegan+work > windowHeat+s.Tuning.HotPass {
+		idle, err = true, s.Clock.Sleep(ctx, windowRest)
+	}
+	if idle {
+		s.hotBegan = s.Clock.Now()
+	}
+	return s.Clock.Now() - s.hotBegan, err
+}
+
+// unknown reports whether a learned case has not been probed.
+func (o *pending) unknown() bool { return o.job.Learn && !o.probed }
+
+// passTime is how long the visits to cases in a window take.
 func (s *Session) passTime(cases []*pending) (sum time.Duration) {
 	for _, o := range cases {
-		visit := seconds(s.guess(o) * float64(max(o.job.Target.Quantum(), 1)))
-		if visit > windowVisit {
-			visit *= time.Duration(max(s.Settings.Passes, 1))
-		}
-		sum += max(windowVisit, visit)
+		sum += windowTurn + max(windowVisit, seconds(s.graphTime(o)))
 	}
 	return sum
+}
+
+// graphTime is how long the shortest burst of a case takes, in seconds.
+func (s *Session) graphTime(o *pending) float64 {
+	return s.guess(o) * float64(max(o.job.Target.Quantum(), 1))
 }
 
 // hungry reports whether the droop of a learned case shows that the power cap limits it.
 func (o *pending) hungry() bool { return o.droop >= leastShare && o.droop < learnShare }
 
-// windows divides the open cases into groups of like power whose visits take HotPass at most. An H200 reaches the
-// clock of the power cap 0.2 s after work began. After 0.8 s, a second controller lowers the clock by up to
-// 15 % for 0.2 s. After 0.1 s of rest, the same happens again. The controllers act on the mean power, so hungry
-// cases would run too fast among others: loads in a group differ by loadRatio at most, and cases that the cap may not
-// limit have separate groups. Groups follow one another without a rest until heating and passes have taken
-// windowHeat and HotPass.
-func (s *Session) windows() (out [][]*pending) {
-	kinds := [2][]*pending{}
-	for _, o := range s.open {
-		at := 1
-		if o.hungry() {
-			at = 0
-		}
-		kinds[at] = append(kinds[at], o)
+// heaters returns the cases that heat the device: short ones, of those the ones that the power cap limits, and of the
+// learned ones no more than can be visited in that time.
+func (s *Session) heaters(batch []*pending, heat time.Duration) (out []*pending) {
+	if !s.learns() {
+		return batch
 	}
-	for _, g := range kinds {
-		slices.SortStableFunc(g, func(a, b *pending) int { return cmp.Compare(s.rank(b), s.rank(a)) })
-		total := s.passTime(g).Seconds()
-		each := total / max(math.Ceil(total/s.Tuning.HotPass.Seconds()), 1)
-		sum, end, highest := 0.0, 0.0, math.Inf(1)
-		for _, o := range g {
-			if load := s.rank(o); sum >= end || highest > loadRatio*load {
-				out, end, highest = append(out, nil), sum+each, load
-			}
-			sum += s.passTime([]*pending{o}).Seconds()
-			out[len(out)-1] = append(out[len(out)-1], o)
+	for _, hungry := range []bool{true, false} {
+		some := slices.DeleteFunc(slices.Clone(batch), func(o *pending) bool {
+			return s.graphTime(o) > windowVisit.Seconds() || hungry && !o.hungry()
+		})
+		if len(some) > 0 {
+			batch = some
+			break
 		}
+	}
+	n := min(max(int(heat*time.Duration(len(batch))/s.passTime(batch)), 1), len(batch))
+	for i := range n {
+		out = append(out, batch[i*len(batch)/n])
 	}
 	return out
 }
 
-// runGroup visits capped cases side by side, in visits of the given length. Learned cases have one visit if it is
-// longer than an execution: more did not repeat better. The first visit to one that takes longer than longLook brings
-// the device to the clock of the case: only the last one counts. It returns the cases that did not fail.
+// windows divides the open cases, in the order of their power, into groups whose visits take HotPass at most. Each has
+// its share of those that the power cap may not limit, after the others: so they run at the clock of capped ones.
+func (s *Session) windows() [][]*pending {
+	open := slices.Clone(s.open)
+	slices.SortStableFunc(open, func(a, b *pending) int { return cmp.Compare(s.rank(b), s.rank(a)) })
+	out := make([][]*pending, max(int(math.Ceil(s.passTime(open).Seconds()/s.Tuning.HotPass.Seconds())), 1))
+	for _, hungry := range []bool{true, false} {
+		some := slices.DeleteFunc(slices.Clone(open), func(o *pending) bool { return o.hungry() != hungry })
+		each, sum := s.passTime(some)/time.Duration(len(out))+1, time.Duration(0)
+		for _, o := range some {
+			at := int(sum / each)
+			out[at] = append(out[at], o)
+			sum += s.passTime([]*pending{o})
+		}
+	}
+	return slices.DeleteFunc(out, func(g []*pending) bool { return len(g) == 0 })
+}
+
+// runGroup visits capped cases side by side, in visits of the given length. Learned cases have one visit: more did not
+// repeat better. It returns the cases that did not fail.
 func (s *Session) runGroup(
 	ctx context.Context, batch []*pending, length time.Duration, failed func(*pending, error) error,
 ) ([]*pending, error) {
@@ -265,24 +328,20 @@ func (s *Session) runGroup(
 	}
 	slices.SortStableFunc(batch, func(a, b *pending) int { return cmp.Compare(b.load, a.load) })
 	passes := max(s.Settings.Passes, 1)
+	if s.learns() {
+		passes = 1
+	}
 	for pass := range passes {
-		for _, o := range slices.Clone(batch) {
-			if pass > 0 && s.learns() && s.passTime([]*pending{o}) <= windowVisit {
-				continue
-			}
+		order := slices.Clone(batch)
+		for i, o := range order {
 			l := length
 			if l == hotVisit && s.load(o) < shortShare*s.Tuning.CapWatts {
 				l = hotVisit / 2
 			}
-			unknown := o.job.Learn && s.learns() && !o.probed
-			err := s.hotVisit(ctx, o, l.Seconds(), unknown && pass+1 < passes)
-			if err != nil {
+			if err := s.hotVisit(ctx, o, l.Seconds(), false, s.stops(order[i+1:])); err != nil {
 				if err := failed(o, err); err != nil {
 					return nil, err
 				}
-			}
-			if short := unknown && s.guess(o) <= longLook; short || err != nil { // a short one is visited on a recovered device
-				o.visits = nil
 				batch = slices.DeleteFunc(batch, func(x *pending) bool { return x == o })
 			}
 		}
@@ -327,8 +386,13 @@ func (s *Session) preheat(
 		each := max(heatVisit, (total-(s.Clock.Now()-began))/time.Duration(max(len(order), 1)))
 		each = min(each, longVisit)
 		left := order[:0:0]
-		for _, o := range order {
-			err := s.hotVisit(ctx, o, each.Seconds(), true)
+		for i, o := range order {
+			took := s.Clock.Now() - began
+			if s.learns() && took >= total {
+				return nil
+			}
+			last := s.learns() && took+max(each, seconds(s.graphTime(o))) >= total
+			err := s.hotVisit(ctx, o, each.Seconds(), true, last || s.stops(order[i+1:]))
 			if err == nil {
 				left = append(left, o)
 			} else if err := failed(o, err); err != nil {
@@ -342,24 +406,37 @@ func (s *Session) preheat(
 	}
 }
 
+// stops reports whether the device must not work on after a visit, given the cases that follow. Work that one process
+// has queued runs within the first block of the next visit, of another process. A median of fewBlocks leaves it out.
+func (s *Session) stops(next []*pending) bool {
+	return len(next) == 0 || s.hotBurst(next[0], windowVisit.Seconds()).Blocks < fewBlocks
+}
+
 // hotBurst returns the burst of a visit of length seconds at full load.
 func (s *Session) hotBurst(o *pending, length float64) Burst {
 	q := max(o.job.Target.Quantum(), 1)
 	t := max(s.guess(o), 1e-9)
-	block := max(hotBlock, s.Settings.MinBlockSeconds)
+	block, long := max(hotBlock, s.Settings.MinBlockSeconds), 2*hotBlock
+	if s.learns() {
+		block = max(windowBlock, s.Settings.MinBlockSeconds)
+		long = 2 * block
+	}
 	n := int(min(max(math.Ceil(block/t/float64(q)), 1), maxLaunch)) * q
 	blocks := int(min(max(math.Round(length/(float64(n)*t)), 1), maxHotBlocks))
-	if float64(n)*t < 2*hotBlock {
+	if float64(n)*t < long {
 		blocks = max(blocks, s.Settings.MinSamples)
 	}
 	return Burst{Executions: n, Blocks: blocks}
 }
 
-const maxHotBlocks = 64
+const (
+	maxHotBlocks = 64
+	fewBlocks    = 3
+)
 
 // hotVisit runs a case for length seconds on a busy device. If heating, the visit
-// contributes to the fit of time over clock but not to the result.
-func (s *Session) hotVisit(ctx context.Context, o *pending, length float64, heating bool) error {
+// contributes to the fit of time over clock but not to the result. For stop, see Burst.
+func (s *Session) hotVisit(ctx context.Context, o *pending, length float64, heating, stop bool) error {
 	at := s.Clock.Now()
 	v := Visit{Job: o.job, Number: o.made, At: at, Idle: at - s.ended, Hot: true, Discarded: heating}
 	if o.job.Visit != nil {
@@ -373,7 +450,7 @@ func (s *Session) hotVisit(ctx context.Context, o *pending, length float64, heat
 		o.timed = true
 	}
 	b := s.hotBurst(o, length)
-	b.Busy = true
+	b.Busy, b.Stop = true, stop
 	if b.Capture = s.capture(o); heating {
 		b.Capture = o.made % s.captures(o)
 	}
@@ -392,6 +469,9 @@ func (s *Session) hotVisit(ctx context.Context, o *pending, length float64, heat
 	}
 	if o.job.Learn {
 		o.follow(seen)
+		if s.learns() && o.hungry() && seen.clock > 0 && at-s.hotBegan >= windowSettle {
+			s.Capped = append(s.Capped, CappedClock{seen.clock, o.droop})
+		}
 	}
 	if len(seen.clocks) != len(blocks) {
 		seen.clocks = nil
@@ -489,17 +569,12 @@ func (s *Session) sustainedClocks(batch []*pending, own float64) []float64 {
 }
 
 // learnedClocks fills in the clocks of cases of which only the droop is known, given those that they had (in
-// logarithms). They are on a line over the droop through the capped cases so far: the clocks of windows scatter around
-// it by 4 % (standard deviation). From learnShare on they rise to the clock of the droop at slowShare. Cases without a
-// plausible droop, those whose clock hardly moved, and all before the first capped case keep the clock that they had.
+// logarithms). They are on a line over the droop through the visits to capped cases so far: the clocks of visits
+// scatter around it by 3 % (standard deviation). From learnShare on they rise to the clock of the droop at slowShare.
+// Cases without a plausible droop, those whose clock hardly moved, and all before the first capped case keep the clock
+// that they had.
 func (s *Session) learnedClocks(batch []*pending, seen, out []float64) {
-	s.Capped = slices.Clip(s.Capped)
-	for i, o := range batch {
-		if o.hungry() && !math.IsNaN(seen[i]) {
-			s.Capped = append(s.Capped, CappedClock{math.Exp(seen[i]), o.droop})
-		}
-	}
-	s.Capped = s.Capped[max(0, len(s.Capped)-mostCapped):]
+	s.Capped = slices.Clip(s.Capped[max(0, len(s.Capped)-mostCapped):])
 	level, follows := droopLine(s.Capped)
 	line := func(droop float64) float64 { return (1 - settleShare) * math.Exp(level+follows*math.Log(droop)) }
 	for i, o := range batch {

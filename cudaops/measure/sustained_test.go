@@ -19,7 +19,9 @@ func alone(c gpuCase, seed uint64) (seconds, mhz float64) { return aloneOn(c, se
 func aloneOn(c gpuCase, seed uint64, fast float64) (seconds, mhz float64) {
 	clock := &measuretest.Clock{}
 	gpu := measuretest.NewGPU(clock, rand.New(rand.NewPCG(seed, 9)))
-	gpu.FastWatts = fast
+	if gpu.FastWatts = fast; fast == learnedFast {
+		gpu.CapWatts, gpu.MinMHz, gpu.Voltage = learnedCap, 345, 1
+	}
 	n, sum, clocks := 0.0, 0.0, 0.0
 	for clock.Now() < time.Second {
 		s := gpu.Execute(2e-3, c.watts, c.share) / 2e-3 * c.latency
@@ -386,82 +388,83 @@ func TestCasesThatAreNotCapped(t *testing.T) {
 
 const hotPass = 450 * time.Millisecond
 
-// TestLearnedCasesRunInWindows: after a rest, capped cases heat the device and are visited among cases of like power,
-// those of short executions once, before a controller lowers the clock that acts on the mean power of a second.
+// TestLearnedCasesRunInWindows: after a rest, capped cases heat the device and are visited once each, those that the cap
+// certainly limits first, before a controller lowers the clock that acts on the mean power of a second.
 func TestLearnedCasesRunInWindows(t *testing.T) {
 	t.Parallel()
-	alike := hungry(160)
+	alike := heavy(160)
 	for i := range alike {
-		alike[i].watts = 650
+		alike[i].watts = 800
 	}
-	long := hungry(60)
+	long := heavy(60)
 	for i := range long {
 		long[i].latency = max(long[i].latency, 25e-3)
 	}
-	for _, cases := range [][]gpuCase{hungry(160), hungry(30), alike, long} {
-		runInWindows(t, cases)
+	busy := 0
+	for _, cases := range [][]gpuCase{heavy(160), heavy(30), alike, long} {
+		busy += runInWindows(t, cases)
+	}
+	if busy < 100 {
+		t.Errorf("the device works on after %d visits", busy)
 	}
 }
 
-func runInWindows(t *testing.T, cases []gpuCase) {
+// runInWindows returns after how many visits the device works on. What is left runs within the first block of the next
+// visit, which has to have others then.
+func runInWindows(t *testing.T, cases []gpuCase) (busy int) {
 	t.Helper()
-	type window struct {
-		began   time.Duration // of the work since the last rest
-		ended   time.Duration
-		counted map[any]int
-	}
-	var windows []*window
+	left := false
 	var last, began time.Duration
-	heating := false
-	o := sustained(t, cases, 1, func(o *outcome, _ []*gpuTarget, jobs []*measure.Job) {
-		o.gpu.FastWatts = 400
-		o.session.Level = o.gpu.MaxMHz
-		o.session.Tuning.HotPass = hotPass
-		for _, j := range jobs {
-			j.Learn = true
-		}
+	visited := map[any]int{}
+	rests, ready, light := 0, false, false
+	o := learned(t, cases, func(o *outcome, _ []*gpuTarget, _ []*measure.Job) {
 		o.session.Trace = func(v measure.Visit) {
 			if !v.Hot {
 				return
 			}
-			if len(windows) == 0 || v.At-last >= 100*time.Millisecond {
-				began = v.At
-			}
-			if len(windows) == 0 || v.Discarded && !heating {
-				windows = append(windows, &window{began: began, counted: map[any]int{}})
-			}
-			w := windows[len(windows)-1]
-			if heating = v.Discarded; !v.Discarded {
-				w.counted[v.Job.Tag]++
+			if rests == 0 || v.At-last >= 90*time.Millisecond {
+				began, ready = v.At, false
+				rests++
 			}
 			last = o.gpu.Clock.Now()
-			w.ended = last
+			if left && len(v.Blocks) < 3 {
+				t.Errorf("case %v has %d blocks, with work of the visit before", v.Job.Tag, len(v.Blocks))
+			}
+			bursts := v.Job.Target.(*gpuTarget).Bursts
+			if left = !bursts[len(bursts)-1].Stop; left {
+				busy++
+			}
+			if v.Discarded {
+				light = false
+				return
+			}
+			if !ready && v.At-began < 190*time.Millisecond {
+				t.Errorf("case %v counts %v after a rest", v.Job.Tag, v.At-began)
+			}
+			ready = true
+			visited[v.Job.Tag]++
+			if last-began > 820*time.Millisecond {
+				t.Errorf("%v of work without a rest", last-began)
+			}
+			isLight := cases[v.Job.Tag.(int)].watts < drawing(0.89)
+			if light && !isLight {
+				t.Errorf("case %v is visited after a lighter one that the cap may not limit", v.Job.Tag)
+			}
+			light = isLight
 		}
 	})
-	visited := map[any]int{}
-	for i, w := range windows {
-		if took := w.ended - w.began; took > 900*time.Millisecond {
-			t.Errorf("%v of work without a rest until window %d ended", took, i)
-		}
-		least, most := math.Inf(1), 0.0
-		for tag, n := range w.counted {
-			visited[tag] += n
-			watts := cases[tag.(int)].watts
-			least, most = min(least, watts), max(most, watts)
-		}
-		// Below FastWatts the simulated device does not show how much a case draws.
-		if least > o.gpu.FastWatts && most > 1.2*least {
-			t.Errorf("cases of window %d draw from %.0f to %.0f W", i, least, most)
-		}
+	if len(visited) < len(cases)/3 {
+		t.Fatalf("%d capped cases of %d", len(visited), len(cases))
 	}
-	if len(windows) < 2 || len(visited) < len(cases)/3 {
-		t.Fatalf("%d windows and %d capped cases of %d cases", len(windows), len(visited), len(cases))
+	if want := len(visited) / 75; rests < want {
+		t.Errorf("%d rests in %d visits", rests, len(visited))
 	}
 	for tag, n := range visited {
-		if s := cases[tag.(int)].latency; n != 1 && s < 6e-3 || n == 1 && s > 9e-3 { // at full clock
-			t.Errorf("case %v of %v s was visited %d times", tag, cases[tag.(int)].latency, n)
+		if i := tag.(int); n != 1 || o.results[i].Passes != 1 {
+			t.Errorf("case %v was visited %d times: %+v", tag, n, o.results[i])
 		}
 	}
+	return busy
 }
 
 // TestWindowBehindFailedCasesIsHeated: cases that fail do not heat the device for those of the next window.
@@ -504,7 +507,7 @@ func TestWindowBehindFailedCasesIsHeated(t *testing.T) {
 // TestLearnedRows compares capped rows of which only the droop is known with what every case takes alone, and two runs.
 func TestLearnedRows(t *testing.T) {
 	t.Parallel()
-	cases := hungry(160)
+	cases := heavy(160)
 	for i := range cases {
 		cases[i].latency = min(cases[i].latency, 4e-3)
 	}
@@ -516,16 +519,16 @@ func TestLearnedRows(t *testing.T) {
 			t.Fatal(a.errs[i], b.errs[i])
 		}
 		x, y := a.results[i].Latency, b.results[i].Latency
-		if truth, mhz := aloneOn(c, 5, learnedFast); mhz < 0.85*a.gpu.MaxMHz {
-			off, spread = append(off, x/1e3/truth), append(spread, max(x, y)/min(x, y))
+		if truth, _ := aloneOn(c, 5, learnedFast); c.watts > drawing(0.88) {
+			// An H200 lowers the clock by 2.2 % more than this device once a case runs alone.
+			off, spread = append(off, x/1e3/truth*(1-0.022*c.share)), append(spread, max(x, y)/min(x, y))
 		}
 	}
 	if len(off) < 30 {
 		t.Fatalf("the cap limits %d of %d cases: nothing is tried", len(off), len(cases))
 	}
 	p5, p50, p95 := measure.Percentile(off, .05), measure.Percentile(off, .5), measure.Percentile(off, .95)
-	// An H200 lowers the clock further than this device once a case runs alone, and rows are stated at that clock.
-	if !(p5 >= 0.98) || !(p95 <= 1.03) || !(math.Abs(p50-1) <= 0.02) {
+	if !(p5 >= 0.98) || !(p95 <= 1.02) || !(math.Abs(p50-1) <= 0.01) {
 		t.Errorf("against what the cases take alone: p5 %.4f, p50 %.4f, p95 %.4f", p5, p50, p95)
 	}
 	if p50, p95 := measure.Percentile(spread, .5), measure.Percentile(spread, .95); !(p50 <= 1.01) || !(p95 <= 1.03) {
@@ -533,14 +536,24 @@ func TestLearnedRows(t *testing.T) {
 	}
 }
 
-// learnedFast are the watts that make a case of 565 W, which draws what the cap allows, have a droop of 0.885.
-const learnedFast = 416
+// With these, cases keep 0.65 of the clock at a droop of 0.79 and 0.75 at 0.885, as products on an H200 do.
+const learnedFast, learnedCap = 470, 359
+
+// heavy is hungry for the device of learned.
+func heavy(n int) []gpuCase {
+	out := hungry(n)
+	for i := range out {
+		out[i].watts *= 1.4
+	}
+	return out
+}
 
 // learned runs cases of which only the droop is known.
 func learned(t *testing.T, cases []gpuCase, change func(*outcome, []*gpuTarget, []*measure.Job)) outcome {
 	t.Helper()
 	return sustained(t, cases, 1, func(o *outcome, targets []*gpuTarget, jobs []*measure.Job) {
-		o.gpu.FastWatts, o.session.Level, o.session.Tuning.HotPass = learnedFast, o.gpu.MaxMHz, hotPass
+		o.gpu.FastWatts, o.gpu.CapWatts, o.gpu.MinMHz, o.gpu.Voltage = learnedFast, learnedCap, 345, 1
+		o.session.Level, o.session.Tuning.HotPass = o.gpu.MaxMHz, hotPass
 		for _, j := range jobs {
 			j.Learn = true
 		}
@@ -553,18 +566,18 @@ func learned(t *testing.T, cases []gpuCase, change func(*outcome, []*gpuTarget, 
 // drawing returns the watts of a case with the given droop.
 func drawing(droop float64) float64 { return learnedFast / math.Pow(droop, 2.5) }
 
-// TestLearnedClocks gives single cases beside capped ones: from a droop of 0.885 to 0.905 the stated clock rises from
+// TestLearnedClocks gives single cases beside capped ones: from a droop of 0.88 to 0.91 the stated clock rises from
 // the line through the capped ones to the clock of the droop. Others keep the clock that they have: brief executions,
 // long ones, those whose clock did not move, and all without a capped case.
 func TestLearnedClocks(t *testing.T) {
 	t.Parallel()
 	const halfway, light, brief, disturbed, unlike, long, first, between = 0, 1, 2, 3, 4, 5, 6, 47
 	cases := []gpuCase{
-		halfway: {1e-3, drawing(0.8945), 1}, light: {1e-3, drawing(0.91), 1}, brief: {20e-6, drawing(0.88), 1},
+		halfway: {1e-3, drawing(0.8945), 1}, light: {1e-3, drawing(0.915), 1}, brief: {20e-6, drawing(0.88), 1},
 		disturbed: {1e-3, 300, 1}, unlike: {1e-3, drawing(0.92), 1}, long: {0.12, drawing(0.77), 1},
 	}
 	for i := range 41 {
-		cases = append(cases, gpuCase{1e-3, drawing(0.885 - 0.003*float64(i)), 1})
+		cases = append(cases, gpuCase{1e-3, drawing(0.88 - 0.003*float64(i)), 1})
 	}
 	for range 40 {
 		cases = append(cases, gpuCase{1e-3, drawing(0.895), 1})
@@ -582,7 +595,7 @@ func TestLearnedClocks(t *testing.T) {
 				o.gpu.CapWatts = 400 // the clock of all moves
 			}
 		})
-		for i, droop := range map[int]float64{light: 0.91, brief: 0.88, unlike: 0.92} {
+		for i, droop := range map[int]float64{light: 0.915, brief: 0.88, unlike: 0.92} {
 			r := o.results[i]
 			if !alone && math.Abs(r.Latency/1e3/cases[i].latency*droop-1) > 0.02 || i != unlike && r.ClockSlope != nil {
 				t.Errorf("case %d, alone %v: %+v", i, alone, r)
@@ -600,7 +613,7 @@ func TestLearnedClocks(t *testing.T) {
 			}
 			continue
 		}
-		line, top := o.results[first].ClockMHz, 0.905*o.session.Level
+		line, top := o.results[first].ClockMHz, 0.91*o.session.Level
 		var stated []float64
 		for _, r := range o.results[first:between] {
 			stated = append(stated, r.ClockMHz/r.ClockSeenMHz)
@@ -608,7 +621,7 @@ func TestLearnedClocks(t *testing.T) {
 		if got := measure.Median(stated); math.Abs(got-0.978) > 0.01 {
 			t.Errorf("capped cases are stated at %.3f of the clocks that they had", got)
 		}
-		if got, want := o.results[halfway].ClockMHz, line+(top-line)*0.475; math.Abs(got/want-1) > 0.005 {
+		if got, want := o.results[halfway].ClockMHz, line+(top-line)*0.4833; math.Abs(got/want-1) > 0.005 {
 			t.Errorf("between %.0f and %.0f MHz: %.0f", line, top, got)
 		}
 		for i, r := range o.results[between:] {
@@ -645,7 +658,7 @@ func TestCappedCaseThatHeatsOthersFails(t *testing.T) {
 			switch tag := v.Job.Tag.(int); {
 			case v.Hot && !v.Discarded:
 				measured[tag] = true
-			case v.Hot && len(measured) == 50:
+			case v.Hot && len(measured) >= 50:
 				heated++
 			}
 		}

@@ -36,7 +36,7 @@ func pythonKind() *Kind {
 			Options:    Options(pyhost.Options()),
 			Measure:    allMeasureBut(),
 			Binds:      "Python code",
-			Instrument: 9,
+			Instrument: 10,
 			NamesOps:   true,
 			Reads:      true,
 		},

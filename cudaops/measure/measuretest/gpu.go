@@ -30,6 +30,9 @@ type GPU struct {
 	// device can deliver at once: work that would draw more lowers the clock while
 	// it runs. 0 for no such limit.
 	FastWatts float64
+	// Voltage is 0 if the power is proportional to the clock, and 1 if it is to its square, as if the voltage fell, too:
+	// as on an H200.
+	Voltage float64
 	// MeanPeriods is of how many periods the mean power is held at the cap; 0 for one.
 	// The clock then follows it by up to a step.
 	MeanPeriods int
@@ -125,8 +128,7 @@ func (g *GPU) Execute(nominal, watts, share float64) float64 {
 		until := (g.begin + g.Period - g.Clock.Now()).Seconds()
 		t := math.Min(left*slow, math.Max(until, 1e-9))
 		g.Clock.Advance(time.Duration(math.Ceil(t * 1e9)))
-		// Power follows the clock.
-		g.joules += t * watts * g.Under(watts) / g.MaxMHz
+		g.joules += t * watts * math.Pow(g.Under(watts)/g.MaxMHz, 1+g.Voltage)
 		g.Cycles += t * g.Under(watts)
 		left -= t / slow
 		total += t

@@ -204,7 +204,7 @@ class Offers:
         target, seq = self._targets[handle]
         self._start(seq)  # whatever follows has a deadline
         if what == "burst":
-            words = ("soak", "warm", "executions", "blocks", "plain", "busy")
+            words = ("soak", "warm", "executions", "blocks", "plain", "busy", "stop")
             blocks, mhz, bound = target.burst(*(command.get(word, 0) for word in words))
             return {"blocks": blocks, "mhz": mhz, "bound": bound}
         if what == "call":

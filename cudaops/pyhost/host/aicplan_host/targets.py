@@ -21,7 +21,7 @@ class CpuTarget:
     def prepare(self):
         return 0.0
 
-    def burst(self, soak, warm, executions, blocks, plain, busy=0):
+    def burst(self, soak, warm, executions, blocks, plain, busy=0, stop=0):
         out = []
         for _ in range(blocks):
             start = time.perf_counter_ns()
@@ -140,12 +140,12 @@ class CudaTarget:
     def _launches(self, executions):
         return math.ceil(executions / self.per_launch) if self._graph is not None else executions
 
-    def burst(self, soak, warm, executions, blocks, plain, busy=0):
+    def burst(self, soak, warm, executions, blocks, plain, busy=0, stop=0):
         """Runs soak executions, then holds the device back until the host has queued
         what follows: warm executions, and the blocks with stamps of the device's clock
         around each. Returns (seconds, executions, MHz) of every block, the clock before the first, and
         whether launches of the host may be in the times. A plain burst has neither gate nor stamps, and a busy
-        burst of a graph no gate: the device starts at once and works on while the next burst is asked for.
+        burst of a graph no gate: the device starts at once and works on while the next burst is asked for, unless stop is set.
         If the host launches executions slower than they run, no more of them are queued at a time than fit behind
         the gate, in shorter blocks if need be."""
         out, ready, bound = [], 0.0, False
@@ -157,7 +157,7 @@ class CudaTarget:
                     first = min(warm, 1)
                     each = min(executions, max(room - first, 1))
                     count = min(count, max(room - first, 1) // each)
-                part, mhz, late = self._gated_burst(soak + warm - first, first, each, count, plain, busy)
+                part, mhz, late = self._gated_burst(soak + warm - first, first, each, count, plain, busy, stop)
                 if not late or self._gated == 0:
                     break
                 # The queue was full, or the host too slow: less is queued behind the gate.
@@ -185,7 +185,7 @@ class CudaTarget:
             return self._gated
         return min(self._gated, int(_GATED_SECONDS / max(self.host_seconds, 1e-6)))
 
-    def _gated_burst(self, soak, warm, executions, blocks, plain, busy):
+    def _gated_burst(self, soak, warm, executions, blocks, plain, busy, stop):
         gate, events, launch = self.cuda.gate, self.cuda.events, self._launch()
         room = self._room()
         each = self._launches(executions)
@@ -227,7 +227,7 @@ class CudaTarget:
                 gate.open()
             if busy:
                 self.cuda.ended.record()
-                for _ in range(filler):
+                for _ in range(0 if stop else filler):
                     launch()
                 self.cuda.ended.synchronize()
             else:
