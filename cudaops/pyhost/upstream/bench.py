@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Compares aicplan with the collectors' own benchmark: random cases of an op, both in the same order on one GPU.
 
-    bench.py AICPLAN CHECKOUT BACKEND OP [--cases 400] [--where EXPRESSION] [--runs 2] [--truth 0] [--seed 11] [--fresh]
+    bench.py AICPLAN CHECKOUT BACKEND OP [--cases 400] [--where EXPRESSION] [--workers 8] [--runs 2] [--truth 0] [--seed 11] [--fresh]
 
 BACKEND is vllm or sglang, and must be installed for python3. One process calls the collectors with their own
 benchmark_with_power, after first calls that import and compile, for the cases for which aicplan's workers compile.
-aicplan applies a plan with the same cases; its time runs from the first measurement to the end of the stage. The first
-20 cases of a stage are prepared before that. The times with starts have these and the start of the processes: take at
-least 200 cases. aicplan fills operands that the collectors leave uninitialised, as its plans do. --truth N also measures
-N of the cases alone, with operands filled in the same way, each for 0.6 s of which the last 40 % count, in two orders.
---fresh gives every run a home and a folder for temporary files of its own, so that each compiles all its kernels.
+aicplan applies a plan with the same cases, after a stage in which its workers import, and compile for the same cases. Its
+time is that of the whole second stage. Eight workers are what a long run has. aicplan fills operands that the collectors
+leave uninitialised, as its plans do. --truth N also measures N of the cases alone, with operands filled in the same way,
+each for 0.6 s of which the last 40 % count, in two orders. --fresh gives every run a home and a folder for temporary
+files of its own, so that each compiles all its kernels.
 
 Exit status: 0 compared; 1 one of the two has no rows; 2 wrong usage.
 """
@@ -35,6 +35,7 @@ HOST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "host")
 PLANS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "plans")
 PLAN = """
 variable "case" { type = any }
+variable "first" { type = any }
 
 module "frameworks" {
   source  = "%(plans)s/modules/frameworks"
@@ -47,23 +48,27 @@ runtime "bench" {
   package        = "%(backend)s"
   env            = module.frameworks.runtime_env
   collector_root = "%(checkout)s"
+  workers        = %(workers)d
 }
 
 system "this" { name = "%(system)s" }
 
-grid "bench" {
+%(stages)s"""
+STAGES = """
+grid "%(name)s" {
   op         = "%(op)s"
   perf_table = replace(module.frameworks.bindings["%(op)s"].perf_filename, ".txt", "")
   columns    = %(columns)s
   constants  = %(constants)s
-  rows "case" { values = var.case }%(sweep)s
+  rows "case" { values = %(cases)s }%(sweep)s
 }
 
-collect "bench" {
-  grid    = grid.bench
+collect "%(name)s" {
+  grid    = grid.%(name)s
   runtime = runtime.bench
   system  = system.this
   bind    = module.frameworks.bindings["%(op)s"]
+  %(more)s
 }
 """
 
@@ -124,13 +129,17 @@ class Bench:
             cases = [c for c in cases if eval(a.where, {}, c)]  # the caller's own expression
         if not cases:
             sys.exit("no case of %s has %s" % (grid, a.where or "a row"))
-        cases = random.Random(a.seed).sample(cases, min(a.cases, len(cases)))
+        drawn = random.Random(a.seed).sample(cases, min(a.cases + 20 * a.workers, len(cases)))
+        spare = max(len(drawn) - a.cases, min(3 * a.workers, len(drawn) // 4))
+        if spare < a.workers:
+            sys.exit("%d cases are too few for %d workers: take fewer with --workers" % (len(drawn), a.workers))
         names = [n for n in cases[0] if n not in ("case_id", "status", "sweep")]
         visited = cases[0].get("sweep", [])
-        cases = [{n: c[n] for n in names} for c in cases]
+        drawn = [{n: c[n] for n in names} for c in drawn]
+        cases, others = drawn[:-spare], drawn[-spare:]
 
         # The plan is first written without its cases, to ask for the binding.
-        self.write(cases[:1], [], {}, "")
+        self.write(cases[:1], [], list(cases[0]), {}, "")
         self.binding = self.described('module.frameworks.bindings["%s"]' % a.op)
         if "args" not in self.binding:
             sys.exit("the binding of %s looks its cases up; only bindings with args can be compared" % a.op)
@@ -143,7 +152,6 @@ class Bench:
         if swept:
             sweep = '\n  sweep "%s" { values = %s }' % (swept, json.dumps(points))
         self.cases = [{n: c[n] for n in columns} for c in cases]
-        self.write(self.cases, columns, constants, sweep)
 
         def argument(word, case):
             if isinstance(word, str):
@@ -156,15 +164,31 @@ class Bench:
                 return word["value"]
             return word["map"][str(case[word["column"]])] if "map" in word else case[word["column"]]
 
-        self.calls = [[argument(w, {**constants, **c}) for w in words] for c in self.cases]
+        def call(case):
+            return [argument(w, {**constants, **case}) for w in words]
 
-    def write(self, cases, columns, constants, sweep):
-        a = self.args
+        self.calls = [call(c) for c in self.cases]
+        self.first = examples(self.calls)
+        first = [c for c in self.cases if call(c) in self.first]
+        for other in others:  # those that do not change for which cases the workers compile
+            if len(first) < 3 * a.workers and all(e in self.first for e in examples([call(c) for c in (*first, other)])):
+                first.append(other)
+        if len(first) < a.workers:
+            sys.exit("only %d cases are left for %d workers to begin with: take fewer with --workers" % (len(first), a.workers))
+        self.write(self.cases, [{n: c[n] for n in columns} for c in first], columns, constants, sweep)
+
+    def write(self, cases, first, columns, constants, sweep):
+        a, text = self.args, ""
+        for name, values, more in (("first", "var.first", "measure { seed = 1 }"), ("bench", "var.case", "depends_on = [collect.first]")):
+            text += STAGES % {
+                "name": name, "op": a.op, "columns": json.dumps(columns), "constants": json.dumps(constants), "cases": values, "sweep": sweep,
+                "more": more
+            }
         text = PLAN % {
-            "plans": os.path.relpath(PLANS, self.folder), "backend": a.backend, "checkout": os.path.abspath(a.checkout), "system": a.system, "op": a.op,
-            "columns": json.dumps(columns or list(cases[0])), "constants": json.dumps(constants), "sweep": sweep
+            "plans": os.path.relpath(PLANS, self.folder), "backend": a.backend, "checkout": os.path.abspath(a.checkout), "system": a.system,
+            "workers": a.workers, "stages": text
         }
-        for path, content in ((self.plan, text), (self.vars, "case = %s\n" % json.dumps(cases))):
+        for path, content in ((self.plan, text), (self.vars, "case = %s\nfirst = %s\n" % (json.dumps(cases), json.dumps(first)))):
             with open(path, "w", encoding="utf-8") as f:
                 f.write(content)
 
@@ -173,7 +197,7 @@ class Bench:
         job = {
             "fills": self.binding.get("uninitialised") == "random", "root": os.path.abspath(self.args.checkout), "mode": mode,
             "module": self.binding["module"], "run": self.binding["run"], "calls": [[i, self.calls[i]] for i in indices],
-            "first": examples(self.calls),
+            "first": self.first,
         }
         began = time.time()
         done = subprocess.run([sys.executable, os.path.abspath(__file__), "--upstream"], input=json.dumps(job), text=True,
@@ -184,19 +208,21 @@ class Bench:
         return rows, out["seconds"], out["failed"], time.time() - began
 
     def apply(self, run):
-        """{case: latencies} of a plan's rows, the seconds, those of the whole stage, and the number of failed cases."""
+        """{case: latencies} of a plan's rows, the seconds of their stage, those of the run, and the number of failed cases."""
         state = os.path.join(self.folder, "state%d" % run)
         words = ("--state-dir", state, "apply", self.plan, "--var-file", self.vars, "--auto-approve", "--json")
         events = [json.loads(line) for line in self.aicplan(*words, check=False, env=self.environment()).splitlines() if line.startswith("{")]
+        when = datetime.datetime.fromisoformat
+        at = {(e.get("type"), e.get("stage")): when(e["@timestamp"]) for e in events}
+        if ("stage_end", "collect.bench") not in at:
+            sys.exit("aicplan: no case could be measured in the first stage: %s" % events[-2:])
         rows = list(csv.DictReader(io.StringIO(self.aicplan("--state-dir", state, "show", "collect.bench", "--format", "csv"))))
         place = {json.dumps([str(v).lower() for v in c.values()]): i for i, c in enumerate(self.cases)}
         out = {}
         for r in rows:
             out.setdefault(place.get(json.dumps([r[n].lower() for n in self.cases[0]])), []).append(float(r["latency"]))
-        when = datetime.datetime.fromisoformat
-        begun, ended = [[when(e["@timestamp"]) for e in events if e.get("type") == kind][-1] for kind in ("stage_start", "stage_end")]
-        seconds = (ended - min(when(r["started_at"]) for r in rows)).total_seconds()
-        return out, seconds, (ended - begun).total_seconds(), len(self.cases) - len(out)
+        begun, ended = [at[kind, "collect.bench"] for kind in ("stage_start", "stage_end")]
+        return out, (ended - begun).total_seconds(), (ended - at["run_start", None]).total_seconds(), len(self.cases) - len(out)
 
 
 def collectors():
@@ -285,6 +311,7 @@ def main():
         parser.add_argument(name)
     parser.add_argument("--cases", type=int, default=400)
     parser.add_argument("--where", default="", help="a Python expression over the columns, such as 'gemm_dtype == \"fp8\"'")
+    parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--truth", type=int, default=0)
     parser.add_argument("--seed", type=int, default=11)
@@ -306,15 +333,14 @@ def main():
         number = sum(map(len, own.values()))
         if number == 0:
             sys.exit("collectors: no rows, %d cases failed" % failed)
-        rate, started = number / seconds, number / whole
+        rate = number / seconds
         print("collectors: %d rows in %.1f s (%.1f s with the start), %.2f/s, %d cases failed" % (number, seconds, whole, rate, failed))
         runs = []
         for run in range(args.runs):
             rows, seconds, whole, failed = bench.apply(run)
             number = sum(map(len, rows.values()))
-            of = (number, seconds, whole, number / seconds, failed, number / seconds / rate, number / whole / started)
-            line = "aicplan:    %d rows in %.1f s (%.1f s with starts), %.2f/s, %d cases failed: %.2f of the collectors' rate, %.2f with starts"
-            print(line % of)
+            of = (number, seconds, whole, number / seconds, failed, number / seconds / rate)
+            print("aicplan:    %d rows in %.1f s (%.1f s with the start), %.2f/s, %d cases failed: %.2f of the collectors' rate" % of)
             runs.append(rows)
         for other in runs[1:]:
             spread = [max(x, y) / min(x, y) for i in runs[0] for x, y in zip(runs[0][i], other.get(i, []))]
