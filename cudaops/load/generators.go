@@ -205,8 +205,13 @@ func (g *generator) next() (r report, err error) {
 	return r, nil
 }
 
-// failure ends the process and returns the error of a generator that sends or receives nothing more.
+// failure ends the process and returns the error of a generator that sends or receives nothing more. A process that
+// ends by itself closes its pipes a moment before.
 func (g *generator) failure(err error) error {
+	select {
+	case <-g.tree.Done():
+	case <-time.After(proc.Grace):
+	}
 	g.end()
 	text := strings.TrimSpace(g.stderr.String())
 	return fmt.Errorf("generator %q ended with %s before its share of the load was done (%w): %s", g.name, g.tree.Exit(),
